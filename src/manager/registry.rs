@@ -1,0 +1,219 @@
+//! Full names and what they stand for. Routing looks names up and never takes them apart (NAM-03).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::call::output_schema::OutputSchema;
+use crate::config::scope::Scope;
+use crate::connection::Connection;
+use crate::diagnostic::Diagnostic;
+use crate::name::{self, NamedServer};
+use crate::permission::rule::{RuleSet, Verdict};
+use crate::protocol::prompt::PromptDefinition;
+use crate::protocol::tool::ToolDefinition;
+
+/// A tool with all that a call of it needs.
+#[derive(Debug)]
+pub struct ToolEntry {
+    /// Name for the model.
+    pub full_name: Arc<str>,
+    /// Its server.
+    pub connection: Connection,
+    /// All tools of the server, as read.
+    tools: Arc<Vec<ToolDefinition>>,
+    index: usize,
+    /// What the permission rules say.
+    pub verdict: Verdict,
+    /// The compiled output schema, made when it is first needed.
+    pub output_schema: OutputSchema,
+}
+
+impl ToolEntry {
+    /// The definition.
+    pub fn definition(&self) -> &ToolDefinition {
+        // The index was taken from this very list.
+        &self.tools[self.index]
+    }
+}
+
+/// A prompt and its server.
+#[derive(Debug)]
+pub struct PromptEntry {
+    /// Name for people.
+    pub full_name: Arc<str>,
+    /// Its server.
+    pub connection: Connection,
+    prompts: Arc<Vec<PromptDefinition>>,
+    index: usize,
+}
+
+impl PromptEntry {
+    /// The definition.
+    pub fn definition(&self) -> &PromptDefinition {
+        &self.prompts[self.index]
+    }
+}
+
+/// Everything that has a name, as of one moment.
+#[derive(Debug, Default)]
+pub struct Registry {
+    tools: HashMap<Arc<str>, Arc<ToolEntry>>,
+    prompts: HashMap<Arc<str>, Arc<PromptEntry>>,
+    /// Entries by server and wire name, in the order of the server's list.
+    by_server: HashMap<String, ServerNames>,
+    /// Server part of full names, longest first, with the server's name.
+    prefixes: Vec<(String, String)>,
+}
+
+#[derive(Debug, Default)]
+struct ServerNames {
+    tools: Vec<Arc<ToolEntry>>,
+    tool_index: HashMap<String, usize>,
+    prompts: Vec<Arc<PromptEntry>>,
+}
+
+impl Registry {
+    /// Names everything that is known of `connections`; the findings are name collisions and repeated names.
+    pub fn build(connections: &[Connection], rules: &RuleSet, limit: usize) -> (Self, Vec<Diagnostic>) {
+        let mut registry = Self::default();
+        let mut findings = Vec::new();
+        let named: Vec<NamedServer<'_>> = connections
+            .iter()
+            .map(|connection| NamedServer { name: connection.name(), strength: strength(connection.spec().scope) })
+            .collect();
+        let prefixes = name::server_prefixes(&named);
+        for (first, second) in &prefixes.collisions {
+            findings.push(collision("server", first, second).on(second));
+        }
+        for (connection, prefix) in connections.iter().zip(&prefixes.prefixes) {
+            registry.add_server(connection, prefix, (rules, limit), &mut findings);
+            registry.prefixes.push((prefix.clone(), connection.name().to_owned()));
+        }
+        registry.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        (registry, findings)
+    }
+
+    fn add_server(
+        &mut self,
+        connection: &Connection,
+        prefix: &str,
+        (rules, limit): (&RuleSet, usize),
+        findings: &mut Vec<Diagnostic>,
+    ) {
+        let server = connection.name();
+        let tools = connection.catalog().tools.known();
+        let prompts = connection.catalog().prompts.known();
+        let mut names = ServerNames::default();
+        let wire: Vec<&str> = tools.iter().map(|tool| tool.wire_name.as_str()).collect();
+        for (index, full_name) in distinct_names(prefix, server, &wire, limit, findings) {
+            let verdict = rules.decide(server, wire[index]);
+            let entry = Arc::new(ToolEntry {
+                full_name: Arc::clone(&full_name),
+                connection: connection.clone(),
+                output_schema: OutputSchema::new(tools[index].output_schema.clone()),
+                tools: Arc::clone(&tools),
+                index,
+                verdict,
+            });
+            names.tool_index.insert(wire[index].to_owned(), names.tools.len());
+            names.tools.push(Arc::clone(&entry));
+            self.tools.insert(full_name, entry);
+        }
+        let wire: Vec<&str> = prompts.iter().map(|prompt| prompt.wire_name.as_str()).collect();
+        for (index, full_name) in distinct_names(prefix, server, &wire, limit, findings) {
+            let entry = Arc::new(PromptEntry {
+                full_name: Arc::clone(&full_name),
+                connection: connection.clone(),
+                prompts: Arc::clone(&prompts),
+                index,
+            });
+            names.prompts.push(Arc::clone(&entry));
+            self.prompts.insert(full_name, entry);
+        }
+        self.by_server.insert(server.to_owned(), names);
+    }
+
+    /// The tool of a full name.
+    pub fn tool(&self, full_name: &str) -> Option<&Arc<ToolEntry>> {
+        self.tools.get(full_name)
+    }
+
+    /// The tool of a server by its wire name.
+    pub fn tool_of(&self, server: &str, wire_name: &str) -> Option<&Arc<ToolEntry>> {
+        let names = self.by_server.get(server)?;
+        names.tool_index.get(wire_name).and_then(|index| names.tools.get(*index))
+    }
+
+    /// The tools of a server in its own order.
+    pub fn tools_of(&self, server: &str) -> &[Arc<ToolEntry>] {
+        self.by_server.get(server).map_or(&[], |names| &names.tools)
+    }
+
+    /// The prompt of a full name.
+    pub fn prompt(&self, full_name: &str) -> Option<&Arc<PromptEntry>> {
+        self.prompts.get(full_name)
+    }
+
+    /// The prompts of a server in its own order.
+    pub fn prompts_of(&self, server: &str) -> &[Arc<PromptEntry>] {
+        self.by_server.get(server).map_or(&[], |names| &names.prompts)
+    }
+
+    /// The server whose names begin like this one: where to look for a name that is not known yet.
+    pub fn server_of(&self, full_name: &str) -> Option<&str> {
+        let rest = full_name.strip_prefix("mcp__")?;
+        self.prefixes
+            .iter()
+            .find(|(prefix, _)| rest.strip_prefix(prefix.as_str()).is_some_and(|tool| tool.starts_with("__")))
+            .map(|(_, server)| server.as_str())
+    }
+
+    /// Tool names that look like an unknown one.
+    pub fn tools_like(&self, wanted: &str) -> Vec<String> {
+        name::near_misses(wanted, self.tools.keys().map(|name| &**name), 3)
+    }
+
+    /// Wire names of a server's tools that look like an unknown one.
+    pub fn tools_of_like(&self, server: &str, wanted: &str) -> Vec<String> {
+        let names = self.tools_of(server).iter().map(|entry| entry.definition().wire_name.as_str());
+        name::near_misses(wanted, names, 3)
+    }
+
+    /// Prompt names that look like an unknown one.
+    pub fn prompts_like(&self, wanted: &str) -> Vec<String> {
+        name::near_misses(wanted, self.prompts.keys().map(|name| &**name), 3)
+    }
+}
+
+fn strength(scope: Scope) -> u8 {
+    scope.strength()
+}
+
+/// Index in the list and full name of every distinct wire name.
+fn distinct_names(
+    prefix: &str,
+    server: &str,
+    wire: &[&str],
+    limit: usize,
+    findings: &mut Vec<Diagnostic>,
+) -> Vec<(usize, Arc<str>)> {
+    let named = name::item_names(prefix, server, wire, limit);
+    for (first, second) in &named.collisions {
+        findings.push(collision("tool", first, second).on(server));
+    }
+    let mut seen = HashSet::new();
+    named
+        .names
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| seen.insert(wire[*index]))
+        .map(|(index, full)| (index, Arc::from(full.as_str())))
+        .collect()
+}
+
+fn collision(what: &str, first: &str, second: &str) -> Diagnostic {
+    Diagnostic::warning(
+        "NAME_COLLISION",
+        format!("the {what} names \"{first}\" and \"{second}\" look alike in full names; the second got a suffix"),
+    )
+}
