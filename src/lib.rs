@@ -5,3 +5,5 @@
 pub mod diagnostic;
 pub mod environment;
 pub mod error;
+pub mod name;
+pub mod unicode;
