@@ -7,4 +7,6 @@ pub mod diagnostic;
 pub mod environment;
 pub mod error;
 pub mod jsonrpc;
+pub mod name;
 pub mod runtime;
+pub mod unicode;

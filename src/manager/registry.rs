@@ -1,13 +1,12 @@
 //! Full names and what they stand for. Routing looks names up and never takes them apart (NAM-03).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::call::output_schema::OutputSchema;
-use crate::config::scope::Scope;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
-use crate::name::{self, NamedServer};
+use crate::name::{self, Collision, NamedServer};
 use crate::permission::rule::{RuleSet, Verdict};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::tool::ToolDefinition;
@@ -61,7 +60,7 @@ pub struct Registry {
     prompts: HashMap<Arc<str>, Arc<PromptEntry>>,
     /// Entries by server and wire name, in the order of the server's list.
     by_server: HashMap<String, ServerNames>,
-    /// Server part of full names, longest first, with the server's name.
+    /// Beginning of a server's full names, and the server's name.
     prefixes: Vec<(String, String)>,
 }
 
@@ -79,17 +78,15 @@ impl Registry {
         let mut findings = Vec::new();
         let named: Vec<NamedServer<'_>> = connections
             .iter()
-            .map(|connection| NamedServer { name: connection.name(), strength: strength(connection.spec().scope) })
+            .map(|connection| NamedServer { name: connection.name(), strength: connection.spec().scope.strength() })
             .collect();
         let prefixes = name::server_prefixes(&named);
-        for (first, second) in &prefixes.collisions {
-            findings.push(collision("server", first, second).on(second));
+        findings.extend(prefixes.collisions.iter().map(|pair| collision(pair).on(&pair.other)));
+        for (connection, part) in connections.iter().zip(&prefixes.parts) {
+            let prefix = name::item_prefix(part);
+            registry.add_server(connection, &prefix, (rules, limit), &mut findings);
+            registry.prefixes.push((prefix, connection.name().to_owned()));
         }
-        for (connection, prefix) in connections.iter().zip(&prefixes.prefixes) {
-            registry.add_server(connection, prefix, (rules, limit), &mut findings);
-            registry.prefixes.push((prefix.clone(), connection.name().to_owned()));
-        }
-        registry.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         (registry, findings)
     }
 
@@ -161,11 +158,8 @@ impl Registry {
 
     /// The server whose names begin like this one: where to look for a name that is not known yet.
     pub fn server_of(&self, full_name: &str) -> Option<&str> {
-        let rest = full_name.strip_prefix("mcp__")?;
-        self.prefixes
-            .iter()
-            .find(|(prefix, _)| rest.strip_prefix(prefix.as_str()).is_some_and(|tool| tool.starts_with("__")))
-            .map(|(_, server)| server.as_str())
+        let mut prefixes = self.prefixes.iter();
+        prefixes.find(|(prefix, _)| full_name.starts_with(prefix.as_str())).map(|(_, server)| server.as_str())
     }
 
     /// Tool names that look like an unknown one.
@@ -185,10 +179,6 @@ impl Registry {
     }
 }
 
-fn strength(scope: Scope) -> u8 {
-    scope.strength()
-}
-
 /// Index in the list and full name of every distinct wire name.
 fn distinct_names(
     prefix: &str,
@@ -198,22 +188,11 @@ fn distinct_names(
     findings: &mut Vec<Diagnostic>,
 ) -> Vec<(usize, Arc<str>)> {
     let named = name::item_names(prefix, server, wire, limit);
-    for (first, second) in &named.collisions {
-        findings.push(collision("tool", first, second).on(server));
-    }
-    let mut seen = HashSet::new();
-    named
-        .names
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| seen.insert(wire[*index]))
-        .map(|(index, full)| (index, Arc::from(full.as_str())))
-        .collect()
+    findings.extend(named.collisions.iter().map(|pair| collision(pair).on(server)));
+    let given = named.names.into_iter().enumerate();
+    given.filter_map(|(index, full)| Some((index, Arc::from(full?)))).collect()
 }
 
-fn collision(what: &str, first: &str, second: &str) -> Diagnostic {
-    Diagnostic::warning(
-        "NAME_COLLISION",
-        format!("the {what} names \"{first}\" and \"{second}\" look alike in full names; the second got a suffix"),
-    )
+fn collision(pair: &Collision) -> Diagnostic {
+    Diagnostic::warning("NAME_COLLISION", pair.message())
 }
