@@ -2,6 +2,10 @@
 //!
 //! The map of the crate; ranks, flows and invariants stand in `ARCHITECTURE.md`.
 
+pub mod config;
 pub mod diagnostic;
 pub mod environment;
 pub mod error;
+pub mod name;
+pub mod permission;
+pub mod secret;
