@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::client::inbound::ListKind;
 use crate::error::{ErrorCode, McpError};
 use crate::protocol::prompt::PromptDefinition;
-use crate::protocol::resource::{ResourceDefinition, TemplateDefinition};
+use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::tool::ToolDefinition;
 use crate::runtime::{self, lock};
 use crate::transport::BoxFuture;
@@ -154,7 +154,7 @@ pub struct Catalog {
     /// Resources.
     pub resources: Arc<ListCell<ResourceDefinition>>,
     /// Resource templates.
-    pub templates: Arc<ListCell<TemplateDefinition>>,
+    pub templates: Arc<ListCell<ResourceDefinition>>,
 }
 
 impl Catalog {

@@ -11,7 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
 use crate::protocol::capability::ServerCapability;
 use crate::protocol::prompt::{self, PromptDefinition};
-use crate::protocol::resource::{self, ResourceDefinition, TemplateDefinition};
+use crate::protocol::resource::{self, ResourceDefinition};
 use crate::protocol::tool::{self, ToolDefinition};
 
 /// Pause before the one repetition of a list that failed (D9).
@@ -82,10 +82,10 @@ pub(crate) async fn resources(shared: &Arc<Shared>, live: &Live) -> Items<Resour
 }
 
 /// The resource templates of a connected server.
-pub(crate) async fn templates(shared: &Arc<Shared>, live: &Live) -> Items<TemplateDefinition> {
+pub(crate) async fn templates(shared: &Arc<Shared>, live: &Live) -> Items<ResourceDefinition> {
     let (owner, live) = (Arc::clone(shared), live.clone());
     let generation = live.generation;
-    let fetch = move || -> Fetch<TemplateDefinition> {
+    let fetch = move || -> Fetch<ResourceDefinition> {
         Box::pin(async move {
             let (method, member) = ("resources/templates/list", "resourceTemplates");
             let pages = match fetch(&owner, &live, method, member, ServerCapability::Resources).await {

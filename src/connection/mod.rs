@@ -27,6 +27,9 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
 use crate::jsonrpc::write::push_string;
 use crate::runtime::{read, write};
+use crate::protocol::prompt::PromptDefinition;
+use crate::protocol::resource::ResourceDefinition;
+use crate::protocol::tool::ToolDefinition;
 use crate::secret::Redactor;
 use crate::transport::CloseMode;
 use catalog::Catalog;
@@ -178,12 +181,15 @@ impl Connection {
         }
     }
 
-    /// The client, connecting if need be, within the deadline.
+    /// The client, connecting if need be, within the deadline. A client of the generation `gone` is known to
+    /// be lost, though the news may still be on its way.
     ///
     /// # Errors
     /// Why the server is not available, or the deadline's error with the last failure as its cause.
-    pub async fn ready(&self, deadline: &Deadline) -> Result<Live, McpError> {
-        if let Some(live) = self.live() {
+    pub async fn ready(&self, deadline: &Deadline, gone: Option<u64>) -> Result<Live, McpError> {
+        if let Some(live) = self.live()
+            && Some(live.generation) != gone
+        {
             return Ok(live);
         }
         let mut readiness = self.readiness.clone();
@@ -191,7 +197,8 @@ impl Connection {
         loop {
             let now = readiness.borrow_and_update().clone();
             match now {
-                Readiness::Ready(live) => return Ok(live),
+                Readiness::Ready(live) if Some(live.generation) != gone => return Ok(live),
+                Readiness::Ready(_) => {}
                 Readiness::Unavailable { error, retry_at } => {
                     let due = retry_at.is_some_and(|at| at <= Instant::now());
                     if !due || asked {
@@ -259,6 +266,31 @@ impl Connection {
     /// What people see.
     pub fn snapshot(&self) -> Snapshot<'_> {
         Snapshot::new(&self.shared)
+    }
+
+    /// The tools of a live connection, fresh enough.
+    pub async fn tools(&self, live: &Live) -> Result<Arc<Vec<ToolDefinition>>, McpError> {
+        lists::tools(&self.shared, live).await
+    }
+
+    /// The prompts of a live connection, fresh enough.
+    pub async fn prompts(&self, live: &Live) -> Result<Arc<Vec<PromptDefinition>>, McpError> {
+        lists::prompts(&self.shared, live).await
+    }
+
+    /// The resources of a live connection, fresh enough.
+    pub async fn resources(&self, live: &Live) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
+        lists::resources(&self.shared, live).await
+    }
+
+    /// The resource templates of a live connection, fresh enough.
+    pub async fn templates(&self, live: &Live) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
+        lists::templates(&self.shared, live).await
+    }
+
+    /// The server has answered: a proof of life.
+    pub fn heard(&self) {
+        self.shared.heard();
     }
 
     /// The process behind the connection, if there is one.

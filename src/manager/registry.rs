@@ -7,7 +7,7 @@ use crate::call::output_schema::OutputSchema;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
 use crate::name::{self, Collision, NamedServer};
-use crate::permission::rule::{RuleSet, Verdict};
+use crate::permission::{Decision, RuleSet};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::tool::ToolDefinition;
 
@@ -22,7 +22,9 @@ pub struct ToolEntry {
     tools: Arc<Vec<ToolDefinition>>,
     index: usize,
     /// What the permission rules say.
-    pub verdict: Verdict,
+    pub decision: Decision,
+    /// The rule that said so.
+    pub rule: Option<String>,
     /// The compiled output schema, made when it is first needed.
     pub output_schema: OutputSchema,
 }
@@ -110,7 +112,8 @@ impl Registry {
                 output_schema: OutputSchema::new(tools[index].output_schema.clone()),
                 tools: Arc::clone(&tools),
                 index,
-                verdict,
+                decision: verdict.decision,
+                rule: verdict.rule.map(str::to_owned),
             });
             names.tool_index.insert(wire[index].to_owned(), names.tools.len());
             names.tools.push(Arc::clone(&entry));
