@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 mod near_misses;
+pub mod pattern;
 #[cfg(test)]
 mod tests;
 

@@ -273,13 +273,21 @@ pub enum ProtocolChoice {
     Modern,
 }
 
-/// Which tools of a server exist; patterns are kept as written.
+/// Which tools of a server exist; `*` in a pattern stands for any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolFilter {
     /// Only these, if given.
     pub include: Option<Vec<String>>,
     /// Never these.
     pub exclude: Vec<String>,
+}
+
+impl ToolFilter {
+    /// Whether the tool of a wire name exists for the host.
+    pub fn admits(&self, wire_name: &str) -> bool {
+        let named = |patterns: &[String]| patterns.iter().any(|pattern| crate::name::pattern::fits(pattern, wire_name));
+        self.include.as_deref().is_none_or(named) && !named(&self.exclude)
+    }
 }
 
 /// TLS settings.

@@ -82,7 +82,6 @@ fn stdio_recipe(shared: &Shared, spec: &StdioSpec) -> StdioRecipe {
         cwd: spec.cwd.as_ref().map(|cwd| shared.settings.cwd.join(cwd)),
         default_cwd: shared.settings.cwd.clone(),
         inherit: match &spec.inherit_env {
-            InheritEnv::Safe => Inherit::Safe,
             InheritEnv::Named(names) => Inherit::Named(names.clone()),
             InheritEnv::All => Inherit::All,
         },

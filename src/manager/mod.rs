@@ -252,7 +252,9 @@ impl Manager {
     /// Ends every process at once; blocks for about a second at most. For the exit of the host (STD-04).
     pub fn close_now(&self) {
         let table = self.table();
-        crate::transport::stdio::close_all_now(table.values().filter_map(Connection::process));
+        let processes = table.values().filter_map(Connection::process);
+        // What could not be ended is past helping: the death-link is the last net.
+        let _ = crate::transport::stdio::close_all_now(processes, &self.options.connection.shutdown);
     }
 
     /// Replaces the roots and tells every server that is connected (PRO-10).

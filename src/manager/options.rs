@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::call::output::Sanitize;
+use crate::protocol::content::Sanitize;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::ConfigOptions;
@@ -17,7 +17,7 @@ use crate::connection::settings::{Clocks, ConnectionSettings};
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
-use crate::permission::rule::RuleLists;
+use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::transport::stdio::ShutdownTimes;
 
@@ -31,7 +31,7 @@ pub struct Options {
     /// Which files are read; `None` reads none.
     pub config: Option<ConfigOptions>,
     /// Permission rules.
-    pub permissions: RuleLists,
+    pub permissions: PermissionRules,
     /// Roots as URIs; `None` means the working directory.
     pub roots: Option<Vec<String>>,
     /// Settings of every connection, before those of its server.

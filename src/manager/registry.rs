@@ -25,8 +25,8 @@ pub struct ToolEntry {
     pub decision: Decision,
     /// The rule that said so.
     pub rule: Option<String>,
-    /// The compiled output schema, made when it is first needed.
-    pub output_schema: OutputSchema,
+    /// The output schema, compiled when it is first needed.
+    pub output_schema: Option<OutputSchema>,
 }
 
 impl ToolEntry {
@@ -109,7 +109,7 @@ impl Registry {
             let entry = Arc::new(ToolEntry {
                 full_name: Arc::clone(&full_name),
                 connection: connection.clone(),
-                output_schema: OutputSchema::new(tools[index].output_schema.clone()),
+                output_schema: tools[index].output_schema.clone().map(OutputSchema::new),
                 tools: Arc::clone(&tools),
                 index,
                 decision: verdict.decision,

@@ -13,6 +13,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use stdio::CloseMode;
+
 use crate::error::{ExitFact, McpError};
 use crate::jsonrpc::{Incoming, RawText, RpcError};
 
@@ -37,15 +39,6 @@ pub struct Outgoing {
     pub frame: String,
     /// Whether the server is told when nobody waits any more (`initialize` never is, mcp:LIFE-09).
     pub cancellable: bool,
-}
-
-/// How a connection is ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseMode {
-    /// End of input, then signals, with time to finish.
-    Graceful,
-    /// Signals at once.
-    Fast,
 }
 
 /// What is known about a transport, for status and errors.
