@@ -2,6 +2,9 @@
 //!
 //! The map of the crate; ranks, flows and invariants stand in `ARCHITECTURE.md`.
 
+pub mod call;
 pub mod diagnostic;
 pub mod environment;
 pub mod error;
+pub mod json_scan;
+pub mod protocol;
