@@ -78,6 +78,27 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
+/// A new directory of our own among the temporary ones (0700).
+///
+/// Errors: `INTERNAL` with the reason of the operating system.
+pub fn private_directory() -> Result<PathBuf> {
+    let directory = std::env::temp_dir().join(format!("mcp-switchboard-{}", unique_mark()));
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&directory).map_err(|error| {
+        let message = format!("the output directory {} could not be made: {error}", directory.display());
+        McpError::new(ErrorCode::Internal, message)
+    })?;
+    Ok(directory)
+}
+
+/// Removes a directory of our own that nothing was saved in.
+pub fn remove_if_empty(directory: &Path) {
+    // Files in it belong to whoever was given their paths: then it stays.
+    let _ = std::fs::remove_dir(directory);
+}
+
 /// Creates `name`, or the same with a counter before the extension; existing files and links are never opened.
 fn create_new(directory: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     let mut options = OpenOptions::new();

@@ -3,6 +3,7 @@
 //! Owns what a result becomes for the caller. The shapes themselves are mapped by `protocol`.
 
 pub mod blob;
+pub mod gate;
 pub mod output;
 pub mod output_schema;
 pub mod resource_contents;

@@ -5,8 +5,6 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use serde_json::value::RawValue;
-
 use super::blob;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
@@ -118,22 +116,21 @@ impl<'a> WireResult<'a> {
     }
 }
 
-/// Maps a tool result.
+/// Maps a tool result, the JSON text of an answer.
 ///
 /// Odd shapes are mended with a warning, never refused (K6, K7, B-079). Errors: `RESULT_INVALID` where the result is
 /// no object or nested deeper than 128 (SEC-04); `SANITIZE_UNSTABLE`.
-pub fn map_result(wire: Box<RawValue>, rules: &OutputRules<'_>) -> Result<MappedResult> {
+pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult> {
     let facts = checked(&wire, rules)?;
     let save = |blob: &Blob<'_>| rules.save(blob);
     let content_rules = rules.content(&save);
-    let result = WireResult::read(wire.get());
+    let result = WireResult::read(&wire);
     let is_error = result.is_error == Some("true");
     if result.is_plain(&content_rules, facts)? {
         let warnings = empty_note(&result, rules);
-        let value = String::from(Box::<str>::from(wire));
         return Ok(MappedResult {
             raw: None,
-            value,
+            value: wire,
             plain: true,
             is_error,
             large_texts: Vec::new(),
@@ -145,22 +142,21 @@ pub fn map_result(wire: Box<RawValue>, rules: &OutputRules<'_>) -> Result<Mapped
     let value = write_result(&result, &mut writer, rules.sanitize, facts)?;
     let BlockWriter { large_texts, oddities, .. } = writer;
     let warnings = oddities.finish();
-    let raw = Some(String::from(Box::<str>::from(wire)));
-    Ok(MappedResult { raw, value, plain: false, is_error, large_texts, warnings })
+    Ok(MappedResult { raw: Some(wire), value, plain: false, is_error, large_texts, warnings })
 }
 
 /// Maps a prompt with the rules of results; see [`map_prompt_result`].
-pub fn map_prompt(wire: &RawValue, rules: &OutputRules<'_>) -> Result<MappedPrompt> {
+pub fn map_prompt(wire: &str, rules: &OutputRules<'_>) -> Result<MappedPrompt> {
     let save = |blob: &Blob<'_>| rules.save(blob);
     map_prompt_result(wire, &rules.content(&save))
 }
 
 /// Facts of a result that is an object and not too deep.
-pub(super) fn checked(wire: &RawValue, rules: &OutputRules<'_>) -> Result<Facts> {
-    let facts = json_scan::scan(wire.get());
+pub(super) fn checked(wire: &str, rules: &OutputRules<'_>) -> Result<Facts> {
+    let facts = json_scan::scan(wire);
     let reason = if facts.depth > MAX_DEPTH {
         format!("the result is nested deeper than {MAX_DEPTH}")
-    } else if json_scan::kind(wire.get()) != Kind::Object {
+    } else if json_scan::kind(wire) != Kind::Object {
         "the result is not an object".to_owned()
     } else {
         return Ok(facts);

@@ -1,7 +1,5 @@
 //! Results of `resources/read`: texts kept, blobs saved or handed over (RES-01, SEC-02, K7).
 
-use serde_json::value::RawValue;
-
 use super::output::{OutputRules, checked};
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
@@ -46,14 +44,14 @@ struct Mapping<'a> {
 /// has no contents, is nested deeper than 128 or holds broken base64; `SANITIZE_UNSTABLE`; `INTERNAL` where a file
 /// cannot be saved.
 pub fn map_resource_contents(
-    wire: &RawValue,
+    wire: &str,
     mode: BlobMode,
     rules: &OutputRules<'_>,
 ) -> Result<MappedContents> {
     let facts = checked(wire, rules)?;
     let oddities = Oddities::new(rules.server, rules.subject);
     let mut mapping = Mapping { rules, mode, facts, elements: Vec::new(), large_texts: Vec::new(), oddities };
-    let [contents] = json_scan::pick(wire.get(), ["contents"]);
+    let [contents] = json_scan::pick(wire, ["contents"]);
     match contents.map(|contents| (contents, json_scan::kind(contents))) {
         Some((contents, Kind::Array)) => {
             json_scan::elements(contents).try_for_each(|element| mapping.add(element))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Manager;
 use super::registry::ToolEntry;
 use crate::call::gate::{Gatekeeper, Passage, pass};
+use crate::call::output_schema::SchemaCheck;
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::client::Request;
 use crate::client::progress::ProgressSink;
@@ -212,7 +213,9 @@ impl Manager {
         for warning in &result.warnings {
             self.diagnose(warning);
         }
-        if !result.is_error && let Some(mismatch) = entry.output_schema.check(result.structured_content()) {
+        let schema = entry.output_schema.as_ref().filter(|_| !result.is_error);
+        let check = schema.map(|schema| schema.check(result.structured_content()));
+        if let Some(mismatch) = check.as_ref().and_then(SchemaCheck::mismatch) {
             let message = format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
             if self.options.strict_output {
                 return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));

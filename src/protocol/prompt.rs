@@ -218,13 +218,13 @@ pub struct MappedPrompt {
 /// Maps the result of `prompts/get`; content as in results. A message with several blocks becomes one message each.
 ///
 /// Errors: `RESULT_INVALID` where the result is no object or nested deeper than 128; `SANITIZE_UNSTABLE`.
-pub fn map_prompt_result(raw: &RawValue, rules: &ContentRules<'_>) -> Result<MappedPrompt> {
-    let facts = json_scan::scan(raw.get());
-    if json_scan::kind(raw.get()) != Kind::Object || facts.depth > MAX_DEPTH {
+pub fn map_prompt_result(raw: &str, rules: &ContentRules<'_>) -> Result<MappedPrompt> {
+    let facts = json_scan::scan(raw);
+    if json_scan::kind(raw) != Kind::Object || facts.depth > MAX_DEPTH {
         let message = format!("the prompt is not an object nested {MAX_DEPTH} deep at most");
         return Err(McpError::new(ErrorCode::ResultInvalid, message).on(rules.server));
     }
-    let [description, messages] = json_scan::pick(raw.get(), ["description", "messages"]);
+    let [description, messages] = json_scan::pick(raw, ["description", "messages"]);
     let rules = ContentRules { large_text_bytes: usize::MAX, ..*rules };
     let mut writer = BlockWriter::new(&rules, facts);
     let messages = messages.unwrap_or("null");
