@@ -211,14 +211,6 @@ fn sec_02_binary_is_untouched() {
 }
 
 #[test]
-fn sec_01_unstable_text_is_an_error() {
-    let error =
-        map_with("{\"content\":[{\"type\":\"text\",\"text\":\"UNSTABLE\u{200b}\"}]}", Sanitize::Strict)
-            .unwrap_err();
-    assert_eq!(error.code(), ErrorCode::SanitizeUnstable);
-}
-
-#[test]
 fn bey_14_long_texts_cross_apart() {
     let long = format!("é\"\n{}", "x".repeat(LARGE_TEXT_BYTES));
     let wire = json!({"content": [

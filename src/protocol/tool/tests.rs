@@ -106,7 +106,6 @@ fn tol_02_a_broken_tool_is_left_out_and_the_others_stay() {
         r#"{"name":"s","inputSchema":"object"}"#,
         r#"{"name":"s","inputSchema":{"type":"string"}}"#,
         r#"{"name":"s","inputSchema":{"type":"object","properties":[]}}"#,
-        r#"{"name":"s","description":"UNSTABLE\u200b"}"#,
         &deep,
         &long,
     ];
