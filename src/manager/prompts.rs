@@ -132,10 +132,6 @@ fn public_prompt(entry: &PromptEntry) -> String {
     let prompt = entry.definition();
     let mut text = String::from("{\"name\":");
     push_string(&mut text, &entry.full_name);
-    text.push_str(",\"promptName\":");
-    push_string(&mut text, &prompt.wire_name);
-    text.push_str(",\"server\":");
-    push_string(&mut text, entry.connection.name());
     text.push(',');
     text.push_str(&prompt.body);
     text.push('}');
