@@ -65,12 +65,15 @@ function installedElsewhere() {
 
 function remedy(found, override) {
   if (override) return 'Point MCP_SWITCHBOARD_BINARY at an add-on built for this platform, or unset it.';
-  if (existsSync(join(__dirname, 'Cargo.toml'))) return 'This is a source checkout: run `npm run build` (needs Rust).';
+  if (existsSync(join(__dirname, 'Cargo.toml')))
+    return 'This is a source checkout: run `npm run build` (needs Rust).';
   const steps = ['Install again without `--omit=optional` (or `--no-optional`).'];
   if (found.length > 0) {
     steps.unshift('The lock file or node_modules come from another platform: delete both and install again.');
   } else {
-    steps.push('If package-lock.json was made on another platform, delete it and node_modules first (npm/cli#4828).');
+    steps.push(
+      'If package-lock.json was made on another platform, delete it and node_modules first (npm/cli#4828).',
+    );
   }
   steps.push('Or build from source and set MCP_SWITCHBOARD_BINARY to the file.');
   return steps.join(' ');

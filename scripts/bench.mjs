@@ -7,7 +7,14 @@ import { setup } from './setup.mjs';
 
 await runScript(import.meta, async (args) => {
   const cargo = await setup('local');
-  const echoServer = ['build', '--profile', 'local', '--no-default-features', '--example', 'bench-echo-server'];
+  const echoServer = [
+    'build',
+    '--profile',
+    'local',
+    '--no-default-features',
+    '--example',
+    'bench-echo-server',
+  ];
   await alone(() => mustRun(cargo, echoServer, { output: 'stderr' }));
   const { code } = await run(process.execPath, ['bench/run.mjs', ...args]);
   return code;

@@ -26,7 +26,8 @@ export function errorTable(source) {
     return { code, className, retryable: retryable === 'true', sentence: sentence.replace(/\\(.)/g, '$1') };
   });
   const expected = (body ?? '').split('\n').filter((line) => line.trim() !== '').length;
-  if (rows.length === 0 || rows.length !== expected) throw new Trouble('the table in src/error.rs has another shape');
+  if (rows.length === 0 || rows.length !== expected)
+    throw new Trouble('the table in src/error.rs has another shape');
   return rows;
 }
 
@@ -42,7 +43,12 @@ function section(className, rows) {
 export function errorsDocument(source) {
   const rows = errorTable(source);
   const classes = [...new Set(rows.map(({ className }) => className))];
-  const sections = classes.map((name) => section(name, rows.filter(({ className }) => className === name)));
+  const sections = classes.map((name) =>
+    section(
+      name,
+      rows.filter(({ className }) => className === name),
+    ),
+  );
   return INTRODUCTION + sections.join('');
 }
 

@@ -6,9 +6,10 @@ import { packageScript, run, runScript } from './project.mjs';
 import { installPackages } from './setup.mjs';
 import { checkNode, checkRust } from './toolchain.mjs';
 
+const node = (...args) => [process.execPath, ...args];
+
 function checks(cargo) {
   const clippy = ['clippy', '--all-targets', '--quiet'];
-  const node = (...args) => [process.execPath, ...args];
   return [
     ['lock file of cargo', [cargo, 'metadata', '--locked', '--format-version=1', '--no-deps'], 'capture'],
     ['cargo fmt', [cargo, 'fmt', '--check']],

@@ -13,7 +13,9 @@ const STALE_MS = 60_000;
 
 /** Runs `body` while no other set-up or build of this checkout is under way. */
 export function alone(body) {
-  return withLock('setup', body, { onWait: () => console.error('setup: waiting for another set-up of this checkout') });
+  return withLock('setup', body, {
+    onWait: () => console.error('setup: waiting for another set-up of this checkout'),
+  });
 }
 
 /**

@@ -61,7 +61,8 @@ export function run(command, args, { output = 'inherit', env = {} } = {}) {
 /** Like `run`, but a non-zero exit ends the script with a sentence. */
 export async function mustRun(command, args, options) {
   const result = await run(command, args, options);
-  if (result.code !== 0) throw new Trouble(`\`${[command, ...args].join(' ')}\` ended with code ${result.code}`);
+  if (result.code !== 0)
+    throw new Trouble(`\`${[command, ...args].join(' ')}\` ended with code ${result.code}`);
   return result;
 }
 
@@ -75,7 +76,12 @@ export function packageScript(name, command = name) {
 /** SHA-256 of some files of the checkout, in hexadecimal. */
 export function hashFiles(...names) {
   const hash = createHash('sha256');
-  for (const name of names) hash.update(name).update('\0').update(readFileSync(join(root, name))).update('\0');
+  for (const name of names)
+    hash
+      .update(name)
+      .update('\0')
+      .update(readFileSync(join(root, name)))
+      .update('\0');
   return hash.digest('hex');
 }
 

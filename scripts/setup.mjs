@@ -19,9 +19,17 @@ export async function installPackages() {
   if (installed && readIfThere(stamp)?.toString() === wanted) return;
   console.error('setup: installing packages');
   const [command, ...prefix] = findNpm();
-  const flags = ['--include=dev', '--include=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  const flags = [
+    '--include=dev',
+    '--include=optional',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+  ];
   const { code } = await run(command, [...prefix, 'ci', ...flags], { output: 'stderr' });
-  if (code !== 0) throw new Trouble(`\`npm ci\` ended with code ${code}; the packages come from the npm registry`);
+  if (code !== 0)
+    throw new Trouble(`\`npm ci\` ended with code ${code}; the packages come from the npm registry`);
   mkdirSync(stateFolder, { recursive: true });
   writeFileSync(stamp, wanted);
 }

@@ -46,6 +46,7 @@ await runScript(import.meta, () => {
     const file = join(source, name);
     return asyncMethods(readFileSync(file, 'utf8')).map((line) => `${relative(root, file)}:${line}`);
   });
-  for (const place of found) console.error(`${place}: async method of a native class; return a promise instead`);
+  for (const place of found)
+    console.error(`${place}: async method of a native class; return a promise instead`);
   return found.length > 0 ? 1 : 0;
 });

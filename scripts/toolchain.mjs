@@ -17,16 +17,21 @@ function atLeast([major, minor], [wantedMajor, wantedMinor]) {
 export function checkNode(minimum = NODE_MINIMUM, purpose = 'mcp-switchboard') {
   const found = process.versions.node.split('.').map(Number);
   if (atLeast(found, minimum)) return;
-  throw new Trouble(`${purpose} needs Node ${minimum.join('.')} or newer; this is Node ${process.versions.node}`);
+  throw new Trouble(
+    `${purpose} needs Node ${minimum.join('.')} or newer; this is Node ${process.versions.node}`,
+  );
 }
 
 /** The cargo to use; ends the script with a sentence when there is none or it is too old. */
 export async function checkRust() {
   const wanted = RUST_MINIMUM.join('.');
   const found = await findCargo();
-  if (!found) throw new Trouble(`no working cargo was found: install Rust ${wanted} or newer (https://rustup.rs)`);
+  if (!found)
+    throw new Trouble(`no working cargo was found: install Rust ${wanted} or newer (https://rustup.rs)`);
   if (!atLeast([found.major, found.minor], RUST_MINIMUM)) {
-    throw new Trouble(`Rust ${wanted} or newer is needed; found ${found.major}.${found.minor} (try \`rustup update\`)`);
+    throw new Trouble(
+      `Rust ${wanted} or newer is needed; found ${found.major}.${found.minor} (try \`rustup update\`)`,
+    );
   }
   return found.cargo;
 }
@@ -51,7 +56,8 @@ async function findCargo() {
     if (!candidate) continue;
     const { code, text } = await run(candidate, ['--version'], { output: 'quiet' });
     const version = /^cargo (\d+)\.(\d+)/.exec(text);
-    if (code === 0 && version) return { cargo: candidate, major: Number(version[1]), minor: Number(version[2]) };
+    if (code === 0 && version)
+      return { cargo: candidate, major: Number(version[1]), minor: Number(version[2]) };
   }
   return undefined;
 }
