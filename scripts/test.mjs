@@ -12,9 +12,10 @@ import { checkNode } from './toolchain.mjs';
 /** What vitest and vite need; the package itself runs on an older Node. */
 const NODE_FOR_TESTS = [20, 19];
 
-/** Counts of one part; a part that ended badly without naming a failed test counts as one failure. */
+/** Counts of one part; a part that ended badly, or ran no test at all, counts as a failure even if it names none. */
 function tally(name, code, passed, failed, skipped = 0) {
-  return { name, passed, failed: code !== 0 && failed === 0 ? 1 : failed, skipped };
+  const endedBadly = code !== 0 || passed + failed === 0;
+  return { name, passed, failed: endedBadly && failed === 0 ? 1 : failed, skipped };
 }
 
 /** The core alone, as anybody can build it without Node. */
