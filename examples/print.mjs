@@ -4,7 +4,7 @@ import { styleText } from 'node:util';
 
 const terminal = process.stdout.isTTY === true;
 const coloured = terminal && !process.env.NO_COLOR;
-const width = terminal ? Math.min(process.stdout.columns, 120) : 100;
+const width = terminal ? Math.min(process.stdout.columns || 100, 120) : 100;
 
 const style = (format, text) => (coloured ? styleText(format, text) : text);
 

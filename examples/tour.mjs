@@ -38,11 +38,16 @@ const manager = new McpManager({
   }),
 });
 
+/** Every process that a server was seen to run as. */
+const pids = new Set();
+manager.on('status', ({ pid }) => pid && pids.add(pid));
+
 /** Connects everything and shows what is there. */
 async function servers() {
   heading('Servers');
   await manager.connect();
   const status = await manager.ready({ timeoutMs: 60_000, signal: limit });
+  for (const { pid } of status) if (pid) pids.add(pid);
   const rows = status.map(({ name, state, serverInfo, protocolVersion, toolCount, pid, reason }) => {
     const version = serverInfo ? `${serverInfo.name} ${serverInfo.version}` : (reason ?? '');
     return [name, state, version, protocolVersion ?? '', String(toolCount ?? 0), String(pid ?? '')];
@@ -135,24 +140,27 @@ async function refusals() {
   await refused('misspelt tool', 'mcp__everything__ecco', { message: 'hello' });
 }
 
-/** Is the process, or anything of its process group, still there? */
-function isAlive(pid) {
+function exists(pid) {
   try {
-    process.kill(process.platform === 'win32' ? pid : -pid, 0);
+    process.kill(pid, 0);
     return true;
   } catch {
     return false;
   }
 }
 
+/** A server runs in a process group of its own (not on Windows), so this sees what it started, too. */
+function isAlive(pid) {
+  return exists(pid) || (process.platform !== 'win32' && exists(-pid));
+}
+
 async function end() {
-  const pids = manager.status().flatMap(({ pid }) => pid ?? []);
   await manager.close();
   rmSync(folder, { recursive: true, force: true });
-  const left = pids.filter(isAlive);
+  const left = [...pids].filter(isAlive);
   heading('End');
   note(
-    `${pids.length} server processes were started, ${left.length === 0 ? 'none is left' : `left: ${left}`}`,
+    `${pids.size} server processes were started, ${left.length === 0 ? 'none is left' : `left: ${left.join(', ')}`}`,
   );
   if (left.length > 0) process.exitCode = 1;
 }
