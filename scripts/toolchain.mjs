@@ -13,12 +13,12 @@ function atLeast([major, minor], [wantedMajor, wantedMinor]) {
   return major > wantedMajor || (major === wantedMajor && minor >= wantedMinor);
 }
 
-/** Ends the script with a sentence when this Node is older than `minimum`. */
-export function checkNode(minimum = NODE_MINIMUM, purpose = 'mcp-switchboard') {
-  const found = process.versions.node.split('.').map(Number);
-  if (atLeast(found, minimum)) return;
+/** Ends the script with a sentence when this Node is too old. */
+export function checkNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (atLeast([major, minor], NODE_MINIMUM)) return;
   throw new Trouble(
-    `${purpose} needs Node ${minimum.join('.')} or newer; this is Node ${process.versions.node}`,
+    `Node ${NODE_MINIMUM.join('.')} or newer is needed; this is Node ${process.versions.node}`,
   );
 }
 
