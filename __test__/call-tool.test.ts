@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ToolResult } from '..';
@@ -277,11 +278,10 @@ describe('cancelling', () => {
   });
 
   test('PRO-07 no listener stays on a signal that is used again and again', async () => {
-    const { getEventListeners } = await import('node:events');
     await withFaulty([], async (manager) => {
       const { signal } = new AbortController();
       for (let round = 0; round < 20; round += 1) await manager.callTool('mcp__s__echo', {}, { signal });
-      expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+      expect(EventEmitter.getEventListeners(signal, 'abort')).toHaveLength(0);
     });
   });
 

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { McpManagerOptions, StdioServerConfig } from '..';
-import { caught, eventually, faulty, gone, isAlive, jsonOf, nextEvent, notes, temporaryDirectory, withFaulty, withManager } from './harness';
+import { caught, eventually, faulty, gone, isAlive, jsonOf, nextEvent, notes, temporaryDirectory, toolsOf, withFaulty, withManager } from './harness';
 
 const ONCE: McpManagerOptions = { retry: { attempts: 1, initialDelayMs: 10, maxDelayMs: 10 } };
 
@@ -303,7 +303,7 @@ describe('servers that come up in spite of it', () => {
     await withFaulty(['--bad-tools'], async (manager) => {
       const warnings: string[] = [];
       manager.on('diagnostic', ({ level, message }) => level === 'warning' && warnings.push(message));
-      const tools = await manager.listTools();
+      const tools = await toolsOf(manager);
       const names = tools.map(({ mcpInfo }) => mcpInfo.toolName);
       expect(names).toContain('echo');
       expect(names).not.toContain('schema-is-text');
@@ -320,7 +320,7 @@ describe('servers that come up in spite of it', () => {
 
   test('TOL-01 hints become properties', async () => {
     await withFaulty([], async (manager) => {
-      const tools = new Map((await manager.listTools()).map((tool) => [tool.mcpInfo.toolName, tool]));
+      const tools = new Map((await toolsOf(manager)).map((tool) => [tool.mcpInfo.toolName, tool]));
       expect(tools.get('reader')).toMatchObject({ isMcp: true, isReadOnly: true, isConcurrencySafe: true, isDestructive: false, isOpenWorld: false });
       expect(tools.get('writer')).toMatchObject({ isReadOnly: false, isConcurrencySafe: false, isDestructive: false, isOpenWorld: true });
       expect(tools.get('plain_writer')).toMatchObject({ title: 'Plain writer', description: '', isReadOnly: false, isDestructive: true, searchHint: 'pen', alwaysLoad: true });
@@ -332,7 +332,7 @@ describe('servers that come up in spite of it', () => {
   test('CFG-04 tools.include and tools.exclude choose', async () => {
     const servers = { a: { ...faulty(), tools: { include: ['echo', 'sleep'] } }, b: { ...faulty(), tools: { exclude: ['echo'] } } };
     await withManager({ servers }, async (manager) => {
-      const names = (server: string) => manager.listTools({ server }).then((tools) => tools.map(({ mcpInfo }) => mcpInfo.toolName));
+      const names = (server: string) => toolsOf(manager, server).then((tools) => tools.map(({ mcpInfo }) => mcpInfo.toolName));
       expect((await names('a')).sort()).toEqual(['echo', 'sleep']);
       expect(await names('b')).not.toContain('echo');
       expect(await caught(manager.callTool('mcp__b__echo'))).toMatchObject({ code: 'TOOL_UNKNOWN' });

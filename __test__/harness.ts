@@ -212,3 +212,9 @@ export function runNode(args: string[], limitMs = 20_000): Promise<Ended> {
     });
   });
 }
+
+/** The tools a manager lists once every server had its first try. */
+export async function toolsOf(manager: McpManager, server?: string): ReturnType<McpManager['listTools']> {
+  await manager.connect();
+  return manager.listTools(server === undefined ? {} : { server });
+}

@@ -166,7 +166,7 @@ describe('pure functions', () => {
     ['decidePermission', 'rules', () => everything.decidePermission('mcp__a__b', anything('x'))],
     ['windowsCommand', 'command', () => everything.windowsCommand(anything(1), [])],
     ['windowsCommand', 'args', () => everything.windowsCommand('x', anything('y'))],
-    ['partitionCalls', 'calls', () => everything.partitionCalls(anything('x'), () => true)],
+    ['partitionCalls', 'calls', () => everything.partitionCalls(anything<{ tool: string }[]>('x'), () => true)],
     ['partitionCalls', 'isConcurrencySafe', () => everything.partitionCalls([], anything(true))],
   ];
   test.each(wrong)('INVALID_ARGUMENT %s names %s', (_, parameter, body) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { buildToolName, normalizeName, parseToolName } from '..';
-import { faulty, jsonOf, nextEvent, temporaryDirectory, notes, withFaulty, withManager } from './harness';
+import { faulty, jsonOf, nextEvent, temporaryDirectory, notes, toolsOf, withFaulty, withManager } from './harness';
 import { join } from 'node:path';
 
 describe('building and splitting names', () => {
@@ -54,7 +54,7 @@ describe('names of listed tools', () => {
   test('NAM-03 J2 I9 every awkward name is listed and callable, and the wire gets the original', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
-      const tools = await manager.listTools();
+      const tools = await toolsOf(manager);
       for (const name of [...AWKWARD, 'x'.repeat(100)]) {
         const tool = tools.find(({ mcpInfo }) => mcpInfo.toolName === name);
         expect(tool, name).toBeDefined();
@@ -70,7 +70,7 @@ describe('names of listed tools', () => {
   test('NAM-04 colliding names stay apart: the first by content keeps the plain name, a warning names both', async () => {
     await withFaulty([], async (manager) => {
       const warning = nextEvent(manager, 'diagnostic', ({ code, message }) => code === 'NAME_COLLISION' && message.includes('a.b'));
-      const tools = await manager.listTools();
+      const tools = await toolsOf(manager);
       const [space, dot] = ['a b', 'a.b'].map((wire) => tools.find(({ mcpInfo }) => mcpInfo.toolName === wire)!.name);
       expect(space).toBe('mcp__s__a_b');
       expect(dot).toMatch(/^mcp__s__a_b_[0-9a-f]+$/);
@@ -83,7 +83,7 @@ describe('names of listed tools', () => {
   test('NAM-04 two servers that normalise alike stay apart', async () => {
     await withManager({ servers: { 'a b': faulty('--name', 'one'), 'a.b': faulty('--name', 'two') } }, async (manager) => {
       await manager.connect();
-      const names = (await manager.listTools()).filter(({ mcpInfo }) => mcpInfo.toolName === 'echo').map(({ name, mcpInfo }) => [mcpInfo.serverName, name]);
+      const names = (await toolsOf(manager)).filter(({ mcpInfo }) => mcpInfo.toolName === 'echo').map(({ name, mcpInfo }) => [mcpInfo.serverName, name]);
       expect(names).toHaveLength(2);
       expect(new Set(names.map(([, name]) => name)).size).toBe(2);
       for (const [server, name] of names) expect((await manager.callTool(name)).server).toBe(server);
@@ -92,7 +92,7 @@ describe('names of listed tools', () => {
 
   test('NAM-05 B-058 long names are cut to the limit, distinct, and callable', async () => {
     await withFaulty([], async (manager) => {
-      const tools = await manager.listTools();
+      const tools = await toolsOf(manager);
       for (const { name } of tools) expect(name.length, name).toBeLessThanOrEqual(64);
       const long = tools.filter(({ mcpInfo }) => mcpInfo.toolName.length === 100);
       expect(long).toHaveLength(2);
@@ -106,21 +106,21 @@ describe('names of listed tools', () => {
 
   test('NAM-05 maxToolNameLength is an option', async () => {
     await withFaulty([], async (manager) => {
-      const names = (await manager.listTools()).map(({ name }) => name);
+      const names = (await toolsOf(manager)).map(({ name }) => name);
       expect(Math.max(...names.map(({ length }) => length))).toBeLessThanOrEqual(40);
       expect(new Set(names).size).toBe(names.length);
     }, { maxToolNameLength: 40 });
   });
 
   test('NAM-04 NAM-05 L6 names and their order are the same in two managers', async () => {
-    const listed = () => withFaulty([], async (manager) => (await manager.listTools()).map(({ name, mcpInfo }) => `${name} ${mcpInfo.toolName}`));
+    const listed = () => withFaulty([], async (manager) => (await toolsOf(manager)).map(({ name, mcpInfo }) => `${name} ${mcpInfo.toolName}`));
     expect(await listed()).toEqual(await listed());
   });
 
   test('NAM-04 J4 the same wire name twice: the first stays, the rest are reported', async () => {
     await withFaulty(['--bad-tools'], async (manager) => {
       const reported = nextEvent(manager, 'diagnostic', ({ message }) => message.includes('echo'));
-      const echoes = (await manager.listTools()).filter(({ mcpInfo }) => mcpInfo.toolName === 'echo');
+      const echoes = (await toolsOf(manager)).filter(({ mcpInfo }) => mcpInfo.toolName === 'echo');
       expect(echoes.map(({ description }) => description)).toEqual(['Returns its arguments']);
       expect((await reported).server).toBe('s');
     });
