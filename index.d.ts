@@ -62,7 +62,8 @@ export interface StdioServerConfig extends CommonServerConfig {
 export type ServerConfig = StdioServerConfig;
 
 /** Where a definition comes from, weakest first; on the same name the later one wins. */
-export type Scope = 'connector' | 'plugin' | 'dynamic' | 'user' | 'project' | 'local' | 'managed' | 'enterprise';
+export type Scope =
+  'connector' | 'plugin' | 'dynamic' | 'user' | 'project' | 'local' | 'managed' | 'enterprise';
 
 // ── Options ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -321,7 +322,18 @@ export interface ConfigEntry {
   /** The definition, secrets redacted. */
   config: JsonObject;
   /** What became of it; only `active` ones are connections. */
-  fate: 'active' | 'pending-approval' | 'rejected' | 'disabled' | 'shadowed' | 'duplicate' | 'denied' | 'not-allowed' | 'reserved' | 'enterprise-exclusive' | 'invalid';
+  fate:
+    | 'active'
+    | 'pending-approval'
+    | 'rejected'
+    | 'disabled'
+    | 'shadowed'
+    | 'duplicate'
+    | 'denied'
+    | 'not-allowed'
+    | 'reserved'
+    | 'enterprise-exclusive'
+    | 'invalid';
   /** The server or rule that decided. */
   by?: string;
   /** Why, for people. */
@@ -760,7 +772,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
    * @throws McpRpcError `RPC_ERROR`, `CAPABILITY_MISSING`.
    * @throws McpCallError `RESULT_INVALID`.
    */
-  callTool(tool: string | { server: string; tool: string }, args?: object, options?: CallOptions): Promise<ToolResult>;
+  callTool(
+    tool: string | { server: string; tool: string },
+    args?: object,
+    options?: CallOptions,
+  ): Promise<ToolResult>;
   /** Runs several calls: concurrency-safe ones side by side (at most `concurrency`, default 10), the others one after another. Results in the order of the calls. */
   callTools(
     calls: {
@@ -782,7 +798,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
    * @param args By name, or in the prompt's order (extra ones join the last).
    * @throws McpServerError `PROMPT_UNKNOWN`. @throws McpCallError `INPUT_INVALID` naming required arguments that are missing.
    */
-  getPrompt(name: string, args?: Record<string, string> | string[], options?: CallOptions): Promise<PromptResult>;
+  getPrompt(
+    name: string,
+    args?: Record<string, string> | string[],
+    options?: CallOptions,
+  ): Promise<PromptResult>;
   /** The same from a line such as `/mcp__server__prompt first "second one"`, quoted as in a shell. */
   runSlashCommand(line: string, options?: CallOptions): Promise<PromptResult>;
 
@@ -943,7 +963,10 @@ export function sanitizeUnicode<T>(value: T, mode?: 'strict' | 'invisible'): T;
 /** What a tool's own name suggests. @throws TypeError `INVALID_ARGUMENT`. */
 export function classifyTool(name: string): 'search' | 'read' | 'unknown';
 /** Fills in `${VAR}` and `${VAR:-default}`; `missing` names variables that are not set and have no default. `$${` is a literal `${`. */
-export function expandEnv(text: string, env: Record<string, string | undefined>): { value: string; missing: string[] };
+export function expandEnv(
+  text: string,
+  env: Record<string, string | undefined>,
+): { value: string; missing: string[] };
 /** What rules say about a tool; `passthrough` means that none matches. A string is read with `parseToolName`. */
 export function decidePermission(
   tool: string | { server: string; tool: string },
@@ -952,6 +975,9 @@ export function decidePermission(
 /** How a command is run on Windows: batch files through `cmd /c`, arguments quoted. @throws McpConfigError `UNSAFE_ARGUMENT` when an argument cannot be quoted safely. */
 export function windowsCommand(command: string, args: string[]): { command: string; args: string[] };
 /** Groups calls in their order: neighbours that are safe side by side share a group, every other call is alone. */
-export function partitionCalls<T extends { tool: string }>(calls: T[], isConcurrencySafe: (tool: string) => boolean): T[][];
+export function partitionCalls<T extends { tool: string }>(
+  calls: T[],
+  isConcurrencySafe: (tool: string) => boolean,
+): T[][];
 /** Version of this package. */
 export const version: string;

@@ -2,7 +2,19 @@ import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ToolResult } from '..';
-import { caught, eventually, faulty, jsonOf, nextEvent, notes, pause, temporaryDirectory, textOf, withFaulty, withManager } from './harness';
+import {
+  caught,
+  eventually,
+  faulty,
+  jsonOf,
+  nextEvent,
+  notes,
+  pause,
+  temporaryDirectory,
+  textOf,
+  withFaulty,
+  withManager,
+} from './harness';
 
 const cancelled = (file: string) => notes(file).filter(({ method }) => method === 'notifications/cancelled');
 
@@ -11,7 +23,13 @@ describe('answers', () => {
     await withFaulty([], async (manager) => {
       for (const tool of ['mcp__s__echo', { server: 's', tool: 'echo' }]) {
         const result = await manager.callTool(tool, { text: 'hi' });
-        expect(result).toMatchObject({ server: 's', tool: 'echo', fullName: 'mcp__s__echo', isError: false, content: [{ type: 'text', text: '{"text":"hi"}' }] });
+        expect(result).toMatchObject({
+          server: 's',
+          tool: 'echo',
+          fullName: 'mcp__s__echo',
+          isError: false,
+          content: [{ type: 'text', text: '{"text":"hi"}' }],
+        });
         expect(result.elapsedMs).toBeGreaterThanOrEqual(0);
         expect(result.raw).toMatchObject({ content: [{ type: 'text', text: '{"text":"hi"}' }] });
       }
@@ -20,8 +38,17 @@ describe('answers', () => {
 
   test('B-075 arguments reach the server as they are', async () => {
     await withFaulty([], async (manager) => {
-      const args = { text: 'ﬁle.txt e\u0301 \u200B \u{E0041}', '__proto__x': 1, deep: [[[{ a: null }]]], empty: {}, big: 1e300, 'key\u200B': true };
-      expect(JSON.parse(textOf(await manager.callTool('mcp__s__echo', args, {})).replaceAll('\u200B', ''))).toBeDefined();
+      const args = {
+        text: 'ﬁle.txt e\u0301 \u200B \u{E0041}',
+        __proto__x: 1,
+        deep: [[[{ a: null }]]],
+        empty: {},
+        big: 1e300,
+        'key\u200B': true,
+      };
+      expect(
+        JSON.parse(textOf(await manager.callTool('mcp__s__echo', args, {})).replaceAll('\u200B', '')),
+      ).toBeDefined();
       const file = join(temporaryDirectory(), 'notes');
       await manager.addServer('t', faulty('--notes', file));
       await manager.callTool('mcp__t__echo', args);
@@ -32,7 +59,9 @@ describe('answers', () => {
   test('SEC-04 I9 arguments named like properties of an object', async () => {
     await withFaulty([], async (manager) => {
       const args = JSON.parse('{"__proto__":{"a":1},"constructor":2,"toString":3}') as object;
-      expect(textOf(await manager.callTool('mcp__s__echo', args))).toBe('{"__proto__":{"a":1},"constructor":2,"toString":3}');
+      expect(textOf(await manager.callTool('mcp__s__echo', args))).toBe(
+        '{"__proto__":{"a":1},"constructor":2,"toString":3}',
+      );
     });
   });
 
@@ -46,7 +75,11 @@ describe('answers', () => {
 
   test('mcp:META-14 meta is merged, the progress token stays ours', async () => {
     await withFaulty([], async (manager) => {
-      const result = await manager.callTool('mcp__s__echo', {}, { meta: { 'com.example/trace': 'x', progressToken: 'mine' } });
+      const result = await manager.callTool(
+        'mcp__s__echo',
+        {},
+        { meta: { 'com.example/trace': 'x', progressToken: 'mine' } },
+      );
       const seen = result.meta?.seen as Record<string, unknown>;
       expect(seen['com.example/trace']).toBe('x');
       expect(seen.progressToken).not.toBe('mine');
@@ -64,7 +97,9 @@ describe('answers', () => {
   test('PRO-01 B-088 the first answer counts, the second is reported', async () => {
     await withFaulty(['--duplicate-replies'], async (manager) => {
       const told = nextEvent(manager, 'diagnostic', ({ server }) => server === 's');
-      const results = await Promise.all(Array.from({ length: 50 }, (_, n) => manager.callTool('mcp__s__echo', { n })));
+      const results = await Promise.all(
+        Array.from({ length: 50 }, (_, n) => manager.callTool('mcp__s__echo', { n })),
+      );
       expect(results.map((result) => jsonOf(result).n)).toEqual(Array.from({ length: 50 }, (_, n) => n));
       await told;
     });
@@ -73,13 +108,25 @@ describe('answers', () => {
   test.each([
     ['keys of another case', '{"jsonrpc":"2.0","ID":$ID,"Result":{"content":[]}}'],
     ['another letter s', '{"jsonrpc":"2.0","id":$ID,"re\u017Fult":{"content":[]}}'],
-    ['two objects on one line', '{"jsonrpc":"2.0","id":$ID,"result":{}}{"jsonrpc":"2.0","id":$ID,"result":{}}'],
+    [
+      'two objects on one line',
+      '{"jsonrpc":"2.0","id":$ID,"result":{}}{"jsonrpc":"2.0","id":$ID,"result":{}}',
+    ],
     ['text in front', 'log: {"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'],
     ['no version', '{"id":$ID,"result":{"content":[{"type":"text","text":"no version"}]}}'],
   ])('B-091 F-014 never taken for an answer: %s', async (_, line) => {
     await withFaulty([], async (manager) => {
       const result = await manager
-        .callTool('mcp__s__raw-lines', { lines: [line, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"the real one"}]}}'] }, { timeoutMs: 3000 })
+        .callTool(
+          'mcp__s__raw-lines',
+          {
+            lines: [
+              line,
+              '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"the real one"}]}}',
+            ],
+          },
+          { timeoutMs: 3000 },
+        )
         .catch((error: unknown) => error as Error & { code: string });
       // Either the bad line is skipped, or the call fails with a code; never the bad line's content.
       if ('content' in result) expect(textOf(result)).toBe('the real one');
@@ -91,7 +138,9 @@ describe('answers', () => {
   test('mcp:BASE-07 result and error at once settle the call, and nothing else', async () => {
     await withFaulty([], async (manager) => {
       const both = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]},"error":{"code":1,"message":"x"}}';
-      await Promise.allSettled([manager.callTool('mcp__s__raw-lines', { lines: [both] }, { timeoutMs: 1000 })]);
+      await Promise.allSettled([
+        manager.callTool('mcp__s__raw-lines', { lines: [both] }, { timeoutMs: 1000 }),
+      ]);
       expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
     });
   });
@@ -102,30 +151,62 @@ describe('failures of a tool', () => {
     await withFaulty([], async (manager) => {
       const error = await caught(manager.callTool('mcp__s__fail'));
       expect(error).toMatchObject({ code: 'TOOL_ERROR', name: 'McpToolCallError', server: 's' });
-      expect(error.result).toMatchObject({ isError: true, tool: 'fail', content: ['one', 'two', 'three'].map((text) => ({ type: 'text', text })) });
+      expect(error.result).toMatchObject({
+        isError: true,
+        tool: 'fail',
+        content: ['one', 'two', 'three'].map((text) => ({ type: 'text', text })),
+      });
     });
   });
 
   test("CAL-02 toolErrors: 'return', of the manager and of the call", async () => {
-    const failed = (result: ToolResult) => expect(result).toMatchObject({ isError: true, content: [{ text: 'one' }, { text: 'two' }, { text: 'three' }] });
-    await withFaulty([], async (manager) => failed(await manager.callTool('mcp__s__fail', {}, { toolErrors: 'return' })));
-    await withFaulty([], async (manager) => {
-      failed(await manager.callTool('mcp__s__fail'));
-      expect((await caught(manager.callTool('mcp__s__fail', {}, { toolErrors: 'throw' }))).code).toBe('TOOL_ERROR');
-    }, { toolErrors: 'return' });
+    const failed = (result: ToolResult) =>
+      expect(result).toMatchObject({
+        isError: true,
+        content: [{ text: 'one' }, { text: 'two' }, { text: 'three' }],
+      });
+    await withFaulty([], async (manager) =>
+      failed(await manager.callTool('mcp__s__fail', {}, { toolErrors: 'return' })),
+    );
+    await withFaulty(
+      [],
+      async (manager) => {
+        failed(await manager.callTool('mcp__s__fail'));
+        expect((await caught(manager.callTool('mcp__s__fail', {}, { toolErrors: 'throw' }))).code).toBe(
+          'TOOL_ERROR',
+        );
+      },
+      { toolErrors: 'return' },
+    );
   });
 
   test('J10 an error result is not checked against outputSchema', async () => {
-    await withFaulty([], async (manager) => {
-      const wire = { isError: true, content: [{ type: 'text', text: 'real reason' }], structuredContent: { wrong: 1 } };
-      expect((await caught(manager.callTool('mcp__s__raw-result', { result: wire }))).result?.content).toEqual([{ type: 'text', text: 'real reason' }]);
-    }, { strictOutput: true });
+    await withFaulty(
+      [],
+      async (manager) => {
+        const wire = {
+          isError: true,
+          content: [{ type: 'text', text: 'real reason' }],
+          structuredContent: { wrong: 1 },
+        };
+        expect(
+          (await caught(manager.callTool('mcp__s__raw-result', { result: wire }))).result?.content,
+        ).toEqual([{ type: 'text', text: 'real reason' }]);
+      },
+      { strictOutput: true },
+    );
   });
 
   test('mcp:BASE-09 RPC_ERROR keeps code and data, its text is cleaned', async () => {
     await withFaulty([], async (manager) => {
       const error = await caught(manager.callTool('mcp__s__rpc-error'));
-      expect(error).toMatchObject({ code: 'RPC_ERROR', name: 'McpRpcError', rpcCode: -32050, data: { why: ['x'] }, server: 's' });
+      expect(error).toMatchObject({
+        code: 'RPC_ERROR',
+        name: 'McpRpcError',
+        rpcCode: -32050,
+        data: { why: ['x'] },
+        server: 's',
+      });
       expect(error.message).toContain('no luck');
     });
   });
@@ -133,7 +214,10 @@ describe('failures of a tool', () => {
   test('mcp:BASE-16 −32001 over stdio is just an error', async () => {
     await withFaulty([], async (manager) => {
       const line = '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32001,"message":"x"}}';
-      expect(await caught(manager.callTool('mcp__s__raw-lines', { lines: [line] }))).toMatchObject({ code: 'RPC_ERROR', rpcCode: -32001 });
+      expect(await caught(manager.callTool('mcp__s__raw-lines', { lines: [line] }))).toMatchObject({
+        code: 'RPC_ERROR',
+        rpcCode: -32001,
+      });
     });
   });
 
@@ -151,12 +235,22 @@ describe('progress', () => {
   test('PRO-08 F2 reports arrive in order, and none after the answer', async () => {
     await withFaulty([], async (manager) => {
       const seen: { progress: number; total?: number; message?: string }[] = [];
-      const result = await manager.callTool('mcp__s__progress', { steps: 4, delayMs: 30 }, { onProgress: (report) => seen.push(report) });
+      const result = await manager.callTool(
+        'mcp__s__progress',
+        { steps: 4, delayMs: 30 },
+        { onProgress: (report) => seen.push(report) },
+      );
       const count = seen.length;
       expect(jsonOf(result)).toEqual({ hadToken: true });
-      expect(seen[0]).toMatchObject({ progress: expect.any(Number), total: 4, message: expect.stringMatching(/^step/) });
+      expect(seen[0]).toMatchObject({
+        progress: expect.any(Number),
+        total: 4,
+        message: expect.stringMatching(/^step/),
+      });
       expect(seen.at(-1)?.progress).toBe(4);
-      expect(seen.map(({ progress }) => progress)).toEqual(seen.map(({ progress }) => progress).sort((a, b) => a - b));
+      expect(seen.map(({ progress }) => progress)).toEqual(
+        seen.map(({ progress }) => progress).sort((a, b) => a - b),
+      );
       await pause(100);
       expect(seen).toHaveLength(count);
     });
@@ -173,11 +267,17 @@ describe('progress', () => {
       const surprises: unknown[] = [];
       const note = (error: unknown) => surprises.push(error);
       process.on('unhandledRejection', note);
-      const result = await manager.callTool('mcp__s__progress', { steps: 3 }, {
-        onProgress: () => {
-          throw new Error('from the listener');
-        },
-      }).catch((error: unknown) => error);
+      const result = await manager
+        .callTool(
+          'mcp__s__progress',
+          { steps: 3 },
+          {
+            onProgress: () => {
+              throw new Error('from the listener');
+            },
+          },
+        )
+        .catch((error: unknown) => error);
       await pause(20);
       process.off('unhandledRejection', note);
       expect(result).toMatchObject({ isError: false });
@@ -203,7 +303,9 @@ describe('cancelling', () => {
     await withFaulty(['--notes', file], async (manager) => {
       await manager.connect('s');
       const controllers = Array.from({ length: 20 }, () => new AbortController());
-      const calls = controllers.map(({ signal }, n) => manager.callTool('mcp__s__sleep', { ms: 400, n }, { signal }));
+      const calls = controllers.map(({ signal }, n) =>
+        manager.callTool('mcp__s__sleep', { ms: 400, n }, { signal }),
+      );
       await eventually(() => notes(file).filter(({ method }) => method === 'tools/call').length === 20);
       const reason = new Error('changed my mind');
       const begin = Date.now();
@@ -211,10 +313,15 @@ describe('cancelling', () => {
       expect(await caught(calls[7])).toBe(reason);
       expect(Date.now() - begin).toBeLessThan(200);
       const settled = await Promise.allSettled(calls);
-      expect(settled.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, (_, n) => (n === 7 ? 'rejected' : 'fulfilled')));
+      expect(settled.map(({ status }) => status)).toEqual(
+        Array.from({ length: 20 }, (_, n) => (n === 7 ? 'rejected' : 'fulfilled')),
+      );
       const told = cancelled(file);
       expect(told).toHaveLength(1);
-      const sent = notes(file).find(({ method, params }) => method === 'tools/call' && (params?.arguments as { n: number }).n === 7);
+      const sent = notes(file).find(
+        ({ method, params }) =>
+          method === 'tools/call' && (params?.arguments as { n: number } | undefined)?.n === 7,
+      );
       expect(told[0].params?.requestId).toBe(sent?.id);
       expect(JSON.stringify(told[0])).not.toContain('changed my mind');
       expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
@@ -222,12 +329,20 @@ describe('cancelling', () => {
     });
   });
 
-  test.each([['undefined', undefined], ['null', null], ['a text', 'why'], ['zero', 0]])('F8 the reason may be anything: %s', async (_, reason) => {
+  test.each([
+    ['undefined', undefined],
+    ['null', null],
+    ['a text', 'why'],
+    ['zero', 0],
+  ])('F8 the reason may be anything: %s', async (_, reason) => {
     await withFaulty([], async (manager) => {
       const controller = new AbortController();
       const call = manager.callTool('mcp__s__sleep', { ms: 5000 }, { signal: controller.signal });
       setTimeout(() => controller.abort(reason), 30);
-      const error: unknown = await call.then(() => 'resolved', (caughtReason: unknown) => caughtReason);
+      const error: unknown = await call.then(
+        () => 'resolved',
+        (caughtReason: unknown) => caughtReason,
+      );
       expect(error).toBe(controller.signal.reason);
     });
   });
@@ -237,7 +352,9 @@ describe('cancelling', () => {
     await withFaulty(['--notes', file], async (manager) => {
       await manager.connect('s');
       const reason = new Error('too late');
-      expect(await caught(manager.callTool('mcp__s__echo', {}, { signal: AbortSignal.abort(reason) }))).toBe(reason);
+      expect(await caught(manager.callTool('mcp__s__echo', {}, { signal: AbortSignal.abort(reason) }))).toBe(
+        reason,
+      );
       await manager.callTool('mcp__s__echo', { last: true });
       expect(notes(file).filter(({ method }) => method === 'tools/call')).toHaveLength(1);
       expect(cancelled(file)).toEqual([]);
@@ -271,7 +388,9 @@ describe('cancelling', () => {
 
   test('PRO-07 AbortSignal.timeout rejects with its own error', async () => {
     await withFaulty([], async (manager) => {
-      const error = await caught(manager.callTool('mcp__s__sleep', { ms: 5000 }, { signal: AbortSignal.timeout(60) }));
+      const error = await caught(
+        manager.callTool('mcp__s__sleep', { ms: 5000 }, { signal: AbortSignal.timeout(60) }),
+      );
       expect(error.name).toBe('TimeoutError');
       expect(error).toBeInstanceOf(DOMException);
     });
@@ -290,11 +409,28 @@ describe('cancelling', () => {
       const reason = new Error('enough');
       const options = { signal: AbortSignal.abort(reason) };
       const attempts: Promise<unknown>[] = [
-        manager.connect('s', options), manager.ready(options), manager.ping('s', options), manager.listTools(options),
-        manager.listPrompts(options), manager.listResources(options), manager.listResourceTemplates(options), manager.reconnect('s', options),
-        manager.restart('s', options), manager.readResource('s', 'test://text', options), manager.getPrompt('mcp__s__plain', {}, options),
-        manager.subscribeResource('s', 'test://text', options), manager.setLogLevel('s', 'info', options), manager.request('s', 'ping', {}, options),
-        manager.complete('s', { type: 'ref/prompt', name: 'greet' }, { name: 'name', value: '' }, {}, options), manager.runSlashCommand('/mcp__s__plain', options),
+        manager.connect('s', options),
+        manager.ready(options),
+        manager.ping('s', options),
+        manager.listTools(options),
+        manager.listPrompts(options),
+        manager.listResources(options),
+        manager.listResourceTemplates(options),
+        manager.reconnect('s', options),
+        manager.restart('s', options),
+        manager.readResource('s', 'test://text', options),
+        manager.getPrompt('mcp__s__plain', {}, options),
+        manager.subscribeResource('s', 'test://text', options),
+        manager.setLogLevel('s', 'info', options),
+        manager.request('s', 'ping', {}, options),
+        manager.complete(
+          's',
+          { type: 'ref/prompt', name: 'greet' },
+          { name: 'name', value: '' },
+          {},
+          options,
+        ),
+        manager.runSlashCommand('/mcp__s__plain', options),
       ];
       for (const attempt of attempts) expect(await caught(attempt)).toBe(reason);
     });
@@ -308,7 +444,13 @@ describe('clocks', () => {
       await manager.connect('s');
       const other = manager.callTool('mcp__s__sleep', { ms: 500 });
       const error = await caught(manager.callTool('mcp__s__sleep', { ms: 400 }, { timeoutMs: 150 }));
-      expect(error).toMatchObject({ code: 'TIMEOUT', name: 'McpTimeoutError', kind: 'idle', server: 's', retryable: true });
+      expect(error).toMatchObject({
+        code: 'TIMEOUT',
+        name: 'McpTimeoutError',
+        kind: 'idle',
+        server: 's',
+        retryable: true,
+      });
       expect(error.elapsedMs).toBeGreaterThanOrEqual(140);
       expect(error.elapsedMs).toBeLessThan(2000);
       expect((await other).isError).toBe(false);
@@ -318,15 +460,25 @@ describe('clocks', () => {
   });
 
   test('PRO-06 F1 toolTimeoutMs of manager and server', async () => {
-    await withManager({ toolTimeoutMs: 100, servers: { a: faulty(), b: { ...faulty(), toolTimeoutMs: 5000 } } }, async (manager) => {
-      expect(await caught(manager.callTool('mcp__a__sleep', { ms: 600 }))).toMatchObject({ code: 'TIMEOUT', kind: 'idle' });
-      expect((await manager.callTool('mcp__b__sleep', { ms: 300 })).isError).toBe(false);
-    });
+    await withManager(
+      { toolTimeoutMs: 100, servers: { a: faulty(), b: { ...faulty(), toolTimeoutMs: 5000 } } },
+      async (manager) => {
+        expect(await caught(manager.callTool('mcp__a__sleep', { ms: 600 }))).toMatchObject({
+          code: 'TIMEOUT',
+          kind: 'idle',
+        });
+        expect((await manager.callTool('mcp__b__sleep', { ms: 300 })).isError).toBe(false);
+      },
+    );
   });
 
   test('PRO-06 F2 progress starts the idle clock anew, also without onProgress', async () => {
     await withFaulty([], async (manager) => {
-      const result = await manager.callTool('mcp__s__progress', { steps: 6, delayMs: 120 }, { timeoutMs: 400 });
+      const result = await manager.callTool(
+        'mcp__s__progress',
+        { steps: 6, delayMs: 120 },
+        { timeoutMs: 400 },
+      );
       expect(result.isError).toBe(false);
       expect(result.elapsedMs).toBeGreaterThan(600);
     });
@@ -335,7 +487,9 @@ describe('clocks', () => {
   test('PRO-06 C5 progress of one call does not help another', async () => {
     await withFaulty([], async (manager) => {
       const busy = manager.callTool('mcp__s__progress', { steps: 10, delayMs: 60 }, { timeoutMs: 300 });
-      expect(await caught(manager.callTool('mcp__s__sleep', { ms: 5000 }, { timeoutMs: 300 }))).toMatchObject({ code: 'TIMEOUT', kind: 'idle' });
+      expect(await caught(manager.callTool('mcp__s__sleep', { ms: 5000 }, { timeoutMs: 300 }))).toMatchObject(
+        { code: 'TIMEOUT', kind: 'idle' },
+      );
       expect((await busy).isError).toBe(false);
     });
   });
@@ -343,7 +497,13 @@ describe('clocks', () => {
   test('PRO-06 the total limit holds in spite of progress', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
-      const error = await caught(manager.callTool('mcp__s__progress', { steps: 100, delayMs: 40 }, { timeoutMs: 300, maxTotalTimeoutMs: 500 }));
+      const error = await caught(
+        manager.callTool(
+          'mcp__s__progress',
+          { steps: 100, delayMs: 40 },
+          { timeoutMs: 300, maxTotalTimeoutMs: 500 },
+        ),
+      );
       expect(error).toMatchObject({ code: 'TIMEOUT', kind: 'total' });
       await eventually(() => cancelled(file).length === 1);
     });
@@ -363,17 +523,24 @@ describe('clocks', () => {
   });
 
   test('PRO-06 requestTimeoutMs: kind request', async () => {
-    await withFaulty(['--no-stdin-read'], async (manager) => {
-      await manager.connect('s');
-      await caught(manager.callTool('mcp__s__echo', {}, { timeoutMs: 100 }));
-      expect(await caught(manager.ping('s'))).toMatchObject({ code: 'TIMEOUT', kind: 'request' });
-    }, { requestTimeoutMs: 300 });
+    await withFaulty(
+      ['--no-stdin-read'],
+      async (manager) => {
+        await manager.connect('s');
+        await caught(manager.callTool('mcp__s__echo', {}, { timeoutMs: 100 }));
+        expect(await caught(manager.ping('s'))).toMatchObject({ code: 'TIMEOUT', kind: 'request' });
+      },
+      { requestTimeoutMs: 300 },
+    );
   });
 
   test('F8 abort and timeout are told apart', async () => {
     await withFaulty([], async (manager) => {
       const controller = new AbortController();
-      const [aborted, late] = [manager.callTool('mcp__s__sleep', { ms: 5000 }, { signal: controller.signal }), manager.callTool('mcp__s__sleep', { ms: 5000 }, { timeoutMs: 100 })];
+      const [aborted, late] = [
+        manager.callTool('mcp__s__sleep', { ms: 5000 }, { signal: controller.signal }),
+        manager.callTool('mcp__s__sleep', { ms: 5000 }, { timeoutMs: 100 }),
+      ];
       late.catch(() => controller.abort());
       expect((await caught(late)).code).toBe('TIMEOUT');
       expect((await caught(aborted)).code).not.toBe('TIMEOUT');
@@ -383,28 +550,39 @@ describe('clocks', () => {
 
 describe('back-pressure and limits', () => {
   test('STD-07 F-008 a server that does not read: the queue has an end, the rest of the world goes on', async () => {
-    await withManager({ maxQueuedBytes: 1 << 20, servers: { bad: faulty('--no-stdin-read'), good: faulty() } }, async (manager) => {
-      await manager.connect();
-      const text = 'x'.repeat(100_000);
-      const before = process.memoryUsage().rss;
-      const calls = Array.from({ length: 100 }, () => manager.callTool('mcp__bad__echo', { text }, { timeoutMs: 1500 }).then(() => 'answered', (error: { code: string }) => error.code));
-      const begin = Date.now();
-      expect(jsonOf(await manager.callTool('mcp__good__echo', { a: 1 }))).toEqual({ a: 1 });
-      expect(Date.now() - begin).toBeLessThan(1500);
-      const codes = await Promise.all(calls);
-      expect(new Set(codes)).toEqual(new Set(['TIMEOUT', 'TRANSPORT_BACKPRESSURE']));
-      expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
-    });
+    await withManager(
+      { maxQueuedBytes: 1 << 20, servers: { bad: faulty('--no-stdin-read'), good: faulty() } },
+      async (manager) => {
+        await manager.connect();
+        const text = 'x'.repeat(100_000);
+        const before = process.memoryUsage().rss;
+        const calls = Array.from({ length: 100 }, () =>
+          manager.callTool('mcp__bad__echo', { text }, { timeoutMs: 1500 }).then(
+            () => 'answered',
+            (error: { code: string }) => error.code,
+          ),
+        );
+        const begin = Date.now();
+        expect(jsonOf(await manager.callTool('mcp__good__echo', { a: 1 }))).toEqual({ a: 1 });
+        expect(Date.now() - begin).toBeLessThan(1500);
+        const codes = await Promise.all(calls);
+        expect(new Set(codes)).toEqual(new Set(['TIMEOUT', 'TRANSPORT_BACKPRESSURE']));
+        expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
+      },
+    );
   });
 
   test('STD-03 F-011 B-085 a line above maxMessageBytes fails with a code, the process stays', async () => {
-    await withManager({ maxMessageBytes: 1 << 20, servers: { s: faulty(), other: faulty() } }, async (manager) => {
-      const error = await caught(manager.callTool('mcp__s__big', { bytes: 3 << 20 }, { timeoutMs: 5000 }));
-      expect(['MESSAGE_TOO_LARGE', 'CONNECTION_LOST']).toContain(error.code);
-      expect(error.code).toBe('MESSAGE_TOO_LARGE');
-      expect((await manager.callTool('mcp__other__echo')).isError).toBe(false);
-      expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
-    });
+    await withManager(
+      { maxMessageBytes: 1 << 20, servers: { s: faulty(), other: faulty() } },
+      async (manager) => {
+        const error = await caught(manager.callTool('mcp__s__big', { bytes: 3 << 20 }, { timeoutMs: 5000 }));
+        expect(['MESSAGE_TOO_LARGE', 'CONNECTION_LOST']).toContain(error.code);
+        expect(error.code).toBe('MESSAGE_TOO_LARGE');
+        expect((await manager.callTool('mcp__other__echo')).isError).toBe(false);
+        expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
+      },
+    );
   });
 
   test('STD-03 a long line below the limit arrives whole', async () => {
@@ -418,10 +596,15 @@ describe('back-pressure and limits', () => {
 describe('callTools', () => {
   test('TOL-07 safe calls side by side, others one after another, results in order', async () => {
     await withFaulty([], async (manager) => {
-      const calls = ['reader', 'reader', 'reader', 'writer', 'writer'].map((tool, n) => ({ tool: `mcp__s__${tool}`, args: { ms: 80, n } }));
+      const calls = ['reader', 'reader', 'reader', 'writer', 'writer'].map((tool, n) => ({
+        tool: `mcp__s__${tool}`,
+        args: { ms: 80, n },
+      }));
       const begin = Date.now();
       const results = await manager.callTools(calls);
-      expect(results.map((result) => (result.status === 'fulfilled' ? jsonOf(result.value).n : result.reason))).toEqual([0, 1, 2, 3, 4]);
+      expect(
+        results.map((result) => (result.status === 'fulfilled' ? jsonOf(result.value).n : result.reason)),
+      ).toEqual([0, 1, 2, 3, 4]);
       expect(Date.now() - begin).toBeGreaterThanOrEqual(230);
       expect(textOf(await manager.callTool('mcp__s__peak'))).toBe('3');
     });
@@ -429,14 +612,22 @@ describe('callTools', () => {
 
   test('TOL-07 concurrency is a limit', async () => {
     await withFaulty([], async (manager) => {
-      await manager.callTools(Array.from({ length: 8 }, () => ({ tool: 'mcp__s__reader', args: { ms: 30 } })), { concurrency: 2 });
+      await manager.callTools(
+        Array.from({ length: 8 }, () => ({ tool: 'mcp__s__reader', args: { ms: 30 } })),
+        { concurrency: 2 },
+      );
       expect(textOf(await manager.callTool('mcp__s__peak'))).toBe('2');
     });
   });
 
   test('TOL-07 one failing call does not stop the rest', async () => {
     await withFaulty([], async (manager) => {
-      const results = await manager.callTools([{ tool: 'mcp__s__echo' }, { tool: 'mcp__s__fail' }, { tool: 'mcp__s__nope' }, { tool: 'mcp__s__echo' }]);
+      const results = await manager.callTools([
+        { tool: 'mcp__s__echo' },
+        { tool: 'mcp__s__fail' },
+        { tool: 'mcp__s__nope' },
+        { tool: 'mcp__s__echo' },
+      ]);
       expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
       expect(await manager.callTools([])).toEqual([]);
     });

@@ -78,7 +78,11 @@ describe('.mcp.json', () => {
     const text = `{ "mcpServers": { "a": { "command": "x", "comand": "y" } } }`;
     await withManager(project(text), async (manager) => {
       const report = await manager.load();
-      expect(report.warnings.some(({ message, pointer }) => message.includes('comand') || pointer?.includes('comand'))).toBe(true);
+      expect(
+        report.warnings.some(
+          ({ message, pointer }) => message.includes('comand') || pointer?.includes('comand'),
+        ),
+      ).toBe(true);
       expect(report.errors).toEqual([]);
     });
   });
@@ -91,7 +95,10 @@ describe('.mcp.json', () => {
     await withManager({ ...options, cwd: inner }, async (manager) => {
       const { servers } = await manager.load();
       const alive = servers.filter(({ fate }) => fate !== 'shadowed');
-      expect(Object.fromEntries(alive.map(({ name, config }) => [name, config.command]))).toEqual({ a: 'inner', b: 'outer' });
+      expect(Object.fromEntries(alive.map(({ name, config }) => [name, config.command]))).toEqual({
+        a: 'inner',
+        b: 'outer',
+      });
     });
   });
 
@@ -105,8 +112,13 @@ describe('.mcp.json', () => {
   test('CFG-09 SEC-03 the error of a server shows no secret of its environment', async () => {
     const config = { ...faulty('--exit', '3'), env: { API_KEY: 'sk-very-secret' } };
     await withManager({ servers: { s: config }, retry: { attempts: 1 } }, async (manager) => {
-      const error = await manager.connect('s').then(() => undefined, (reason: unknown) => reason as Error);
-      expect(JSON.stringify([error, error?.message, manager.status(), manager.configReport()])).not.toContain('sk-very-secret');
+      const error = await manager.connect('s').then(
+        () => undefined,
+        (reason: unknown) => reason as Error,
+      );
+      expect(JSON.stringify([error, error?.message, manager.status(), manager.configReport()])).not.toContain(
+        'sk-very-secret',
+      );
     });
   });
 
@@ -136,7 +148,10 @@ describe('.mcp.json', () => {
 describe('servers of the options', () => {
   test('CFG-05 variables are filled in', async () => {
     process.env.SWITCHBOARD_TEST = 'from outside';
-    const config = { ...faulty('--', '${SWITCHBOARD_TEST}', '${SWITCHBOARD_NONE:-fallback}'), env: { GIVEN: 'x-${SWITCHBOARD_TEST}' } };
+    const config = {
+      ...faulty('--', '${SWITCHBOARD_TEST}', '${SWITCHBOARD_NONE:-fallback}'),
+      env: { GIVEN: 'x-${SWITCHBOARD_TEST}' },
+    };
     await withManager({ servers: { s: config } }, async (manager) => {
       expect(jsonOf(await manager.callTool('mcp__s__argv'))).toEqual(['from outside', 'fallback']);
       expect(jsonOf(await manager.callTool('mcp__s__environment')).GIVEN).toBe('x-from outside');
@@ -147,7 +162,11 @@ describe('servers of the options', () => {
   test('CFG-05 a missing variable is a warning; the server is still offered', async () => {
     await withManager({ servers: { s: faulty('--', '${SWITCHBOARD_NONE}') } }, async (manager) => {
       expect(jsonOf(await manager.callTool('mcp__s__argv'))).toEqual(['${SWITCHBOARD_NONE}']);
-      expect(manager.configReport().warnings.some(({ message, server }) => message.includes('SWITCHBOARD_NONE') && server === 's')).toBe(true);
+      expect(
+        manager
+          .configReport()
+          .warnings.some(({ message, server }) => message.includes('SWITCHBOARD_NONE') && server === 's'),
+      ).toBe(true);
     });
   });
 
@@ -165,11 +184,19 @@ describe('servers of the options', () => {
   });
 
   test('I9 servers named like properties of an object', async () => {
-    const servers = Object.fromEntries(['constructor', 'toString', 'hasOwnProperty'].map((name) => [name, faulty()]));
+    const servers = Object.fromEntries(
+      ['constructor', 'toString', 'hasOwnProperty'].map((name) => [name, faulty()]),
+    );
     await withManager({ servers }, async (manager) => {
       await manager.connect();
-      expect(manager.status().map(({ name, state }) => [name, state])).toEqual([['constructor', 'connected'], ['hasOwnProperty', 'connected'], ['toString', 'connected']]);
-      expect((await manager.callTool({ server: 'constructor', tool: 'constructor' })).server).toBe('constructor');
+      expect(manager.status().map(({ name, state }) => [name, state])).toEqual([
+        ['constructor', 'connected'],
+        ['hasOwnProperty', 'connected'],
+        ['toString', 'connected'],
+      ]);
+      expect((await manager.callTool({ server: 'constructor', tool: 'constructor' })).server).toBe(
+        'constructor',
+      );
     });
   });
 
@@ -178,7 +205,10 @@ describe('servers of the options', () => {
       await manager.connect();
       expect(manager.status('s')).toMatchObject({ state: 'disabled' });
       expect(manager.status('s')?.pid).toBeUndefined();
-      await expect(manager.callTool('mcp__s__echo')).rejects.toMatchObject({ code: 'SERVER_DISABLED', server: 's' });
+      await expect(manager.callTool('mcp__s__echo')).rejects.toMatchObject({
+        code: 'SERVER_DISABLED',
+        server: 's',
+      });
       expect((await manager.setServerEnabled('s', true)).state).toBe('connected');
       expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
       expect((await manager.setServerEnabled('s', false)).state).toBe('disabled');
@@ -189,7 +219,12 @@ describe('servers of the options', () => {
 describe('adding and removing', () => {
   test('CFG-11 addServer connects and gives the status', async () => {
     await withManager({}, async (manager) => {
-      expect(await manager.addServer('s', faulty())).toMatchObject({ name: 's', state: 'connected', scope: 'dynamic', type: 'stdio' });
+      expect(await manager.addServer('s', faulty())).toMatchObject({
+        name: 's',
+        state: 'connected',
+        scope: 'dynamic',
+        type: 'stdio',
+      });
       await manager.removeServer('s');
       expect(manager.status('s')).toBeUndefined();
       await expect(manager.callTool('mcp__s__echo')).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
@@ -198,9 +233,15 @@ describe('adding and removing', () => {
 
   test('CFG-11 LIF-03 addServer resolves when connecting fails, and rejects on a wrong definition', async () => {
     await withManager({}, async (manager) => {
-      expect(await manager.addServer('gone', { command: '/no/such/command' })).toMatchObject({ state: 'failed', code: 'SPAWN_FAILED' });
+      expect(await manager.addServer('gone', { command: '/no/such/command' })).toMatchObject({
+        state: 'failed',
+        code: 'SPAWN_FAILED',
+      });
       const wrong = { command: 7 } as unknown as { command: string };
-      const error = await manager.addServer('wrong', wrong).then(() => undefined, (reason: unknown) => reason);
+      const error = await manager.addServer('wrong', wrong).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
       expect(error).toMatchObject({ code: 'CONFIG_INVALID', name: 'McpConfigError' });
       expect((error as { diagnostics: { pointer?: string }[] }).diagnostics[0].pointer).toContain('command');
     });

@@ -2,7 +2,20 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { McpManagerOptions, StdioServerConfig } from '..';
-import { caught, eventually, faulty, gone, isAlive, jsonOf, nextEvent, notes, temporaryDirectory, toolsOf, withFaulty, withManager } from './harness';
+import {
+  caught,
+  eventually,
+  faulty,
+  gone,
+  isAlive,
+  jsonOf,
+  nextEvent,
+  notes,
+  temporaryDirectory,
+  toolsOf,
+  withFaulty,
+  withManager,
+} from './harness';
 
 const ONCE: McpManagerOptions = { retry: { attempts: 1, initialDelayMs: 10, maxDelayMs: 10 } };
 
@@ -21,16 +34,34 @@ describe('servers that do not come up', () => {
   test('CONNECT_TIMEOUT F-004 A12: never answers; its process is gone', async () => {
     const file = join(temporaryDirectory(), 'notes');
     const begin = Date.now();
-    await withManager({ ...ONCE, connectTimeoutMs: 500, servers: { bad: faulty('--silent', '--ignore-eof', '--notes', file) } }, async (manager) => {
-      const started = nextEvent(manager, 'status', ({ pid }) => pid !== undefined, 2000).catch(() => undefined);
-      const error = await caught(manager.connect('bad'));
-      expect(error).toMatchObject({ code: 'CONNECT_TIMEOUT', name: 'McpConnectionError', server: 'bad', retryable: true });
-      expect(Date.now() - begin).toBeLessThan(3000);
-      const pid = (await started)?.pid;
-      if (pid !== undefined) await gone(pid, 3000);
-    });
+    await withManager(
+      {
+        ...ONCE,
+        connectTimeoutMs: 500,
+        servers: { bad: faulty('--silent', '--ignore-eof', '--notes', file) },
+      },
+      async (manager) => {
+        const started = nextEvent(manager, 'status', ({ pid }) => pid !== undefined, 2000).catch(
+          () => undefined,
+        );
+        const error = await caught(manager.connect('bad'));
+        expect(error).toMatchObject({
+          code: 'CONNECT_TIMEOUT',
+          name: 'McpConnectionError',
+          server: 'bad',
+          retryable: true,
+        });
+        expect(Date.now() - begin).toBeLessThan(3000);
+        const pid = (await started)?.pid;
+        if (pid !== undefined) await gone(pid, 3000);
+      },
+    );
     // Cancelling the handshake is forbidden (PRO-07, F7).
-    expect(notes(file).map(({ method }) => method).filter((method) => method !== 'server/discover')).toEqual(['initialize']);
+    expect(
+      notes(file)
+        .map(({ method }) => method)
+        .filter((method) => method !== 'server/discover'),
+    ).toEqual(['initialize']);
   });
 
   test('CONNECT_TIMEOUT does not touch the others', async () => {
@@ -39,21 +70,35 @@ describe('servers that do not come up', () => {
   });
 
   test('PRO-06 connectTimeoutMs of the server wins over that of the manager', async () => {
-    await withManager({ ...ONCE, connectTimeoutMs: 60_000, servers: { bad: { ...faulty('--silent'), connectTimeoutMs: 200 } } }, async (manager) => {
-      expect((await caught(manager.connect('bad'))).code).toBe('CONNECT_TIMEOUT');
-    });
+    await withManager(
+      {
+        ...ONCE,
+        connectTimeoutMs: 60_000,
+        servers: { bad: { ...faulty('--silent'), connectTimeoutMs: 200 } },
+      },
+      async (manager) => {
+        expect((await caught(manager.connect('bad'))).code).toBe('CONNECT_TIMEOUT');
+      },
+    );
   });
 
   test('SERVER_EXITED STD-06 F-024: exits at once; exit code and last lines are told', async () => {
     const { error, status } = await besideGood(faulty('--exit', '3'));
-    expect(error).toMatchObject({ code: 'SERVER_EXITED', exit: { code: 3, signal: null }, stderrTail: ['cannot open the database', 'see the manual', 'giving up'] });
+    expect(error).toMatchObject({
+      code: 'SERVER_EXITED',
+      exit: { code: 3, signal: null },
+      stderrTail: ['cannot open the database', 'see the manual', 'giving up'],
+    });
     expect(error.message).toContain('3');
     expect(status).toMatchObject({ exit: { code: 3, signal: null } });
     expect(status.stderrTail).toContain('giving up');
   });
 
   test('SPAWN_FAILED STD-06: not there; the searched PATH is told', async () => {
-    const { error, status } = await besideGood({ command: 'no-such-command-anywhere', env: { PATH: '/only/this/path' } });
+    const { error, status } = await besideGood({
+      command: 'no-such-command-anywhere',
+      env: { PATH: '/only/this/path' },
+    });
     expect(error).toMatchObject({ code: 'SPAWN_FAILED', name: 'McpConnectionError' });
     expect(error.message).toContain('no-such-command-anywhere');
     expect(error.message).toContain('/only/this/path');
@@ -97,7 +142,10 @@ describe('servers that do not come up', () => {
   test('the result of the handshake is no result', async () => {
     for (const result of ['7', 'null', '"x"', '[]', '{}', '{"protocolVersion":7}']) {
       const { error } = await besideGood(faulty('--initialize-result', result), { connectTimeoutMs: 2000 });
-      expect(['MESSAGE_INVALID', 'VERSION_UNSUPPORTED', 'CONNECT_FAILED'], `${result}: ${error.code}`).toContain(error.code);
+      expect(
+        ['MESSAGE_INVALID', 'VERSION_UNSUPPORTED', 'CONNECT_FAILED'],
+        `${result}: ${error.code}`,
+      ).toContain(error.code);
     }
   });
 
@@ -108,27 +156,38 @@ describe('servers that do not come up', () => {
   });
 
   test('LIF-04 a passing failure is tried again, then RETRIES_EXHAUSTED', async () => {
-    await withManager({ retry: { attempts: 2, initialDelayMs: 20, maxDelayMs: 20 }, servers: { bad: faulty('--exit', '1') } }, async (manager) => {
-      const states: string[] = [];
-      manager.on('status', ({ name, state }) => name === 'bad' && states.push(state));
-      await manager.connect();
-      await eventually(() => manager.status('bad')?.state === 'failed', 5000, 'giving up');
-      expect(manager.status('bad')).toMatchObject({ code: 'RETRIES_EXHAUSTED' });
-      expect(states.at(-1)).toBe('failed');
-    });
+    await withManager(
+      { retry: { attempts: 2, initialDelayMs: 20, maxDelayMs: 20 }, servers: { bad: faulty('--exit', '1') } },
+      async (manager) => {
+        const states: string[] = [];
+        manager.on('status', ({ name, state }) => name === 'bad' && states.push(state));
+        await manager.connect();
+        await eventually(() => manager.status('bad')?.state === 'failed', 5000, 'giving up');
+        expect(manager.status('bad')).toMatchObject({ code: 'RETRIES_EXHAUSTED' });
+        expect(states.at(-1)).toBe('failed');
+      },
+    );
   });
 
   test('LIF-04 while a server waits for its next try, its status says when', async () => {
-    await withManager({ retry: { attempts: 5, initialDelayMs: 5000 }, servers: { bad: faulty('--exit', '1') } }, async (manager) => {
-      const [status] = await manager.connect();
-      expect(status).toMatchObject({ state: 'pending', code: 'SERVER_EXITED', maxAttempts: 5 });
-      expect(status.nextRetryAt).toBeGreaterThan(Date.now());
-      expect(status.reason).toBeTruthy();
-    });
+    await withManager(
+      { retry: { attempts: 5, initialDelayMs: 5000 }, servers: { bad: faulty('--exit', '1') } },
+      async (manager) => {
+        const [status] = await manager.connect();
+        expect(status).toMatchObject({ state: 'pending', code: 'SERVER_EXITED', maxAttempts: 5 });
+        expect(status.nextRetryAt).toBeGreaterThan(Date.now());
+        expect(status.reason).toBeTruthy();
+      },
+    );
   });
 
   test('LIF-03 L1 connect() waits for no silent server longer than its limit, and says what came of each', async () => {
-    const servers = { a: faulty(), b: faulty('--silent'), c: { command: '/no/such/command' }, d: faulty('--exit', '1') };
+    const servers = {
+      a: faulty(),
+      b: faulty('--silent'),
+      c: { command: '/no/such/command' },
+      d: faulty('--exit', '1'),
+    };
     await withManager({ ...ONCE, connectTimeoutMs: 600, servers }, async (manager) => {
       const ready = nextEvent(manager, 'status', ({ name, state }) => name === 'a' && state === 'connected');
       const statuses = await manager.connect();
@@ -141,71 +200,103 @@ describe('servers that do not come up', () => {
   });
 
   test('LIF-03 only a required server that fails makes connect() reject', async () => {
-    await withManager({ ...ONCE, servers: { a: faulty(), b: { command: '/no/such/command', start: 'required' } } }, async (manager) => {
-      expect(await caught(manager.connect())).toMatchObject({ code: 'SPAWN_FAILED', server: 'b' });
-      expect(manager.status('a')?.state).toBe('connected');
-    });
+    await withManager(
+      { ...ONCE, servers: { a: faulty(), b: { command: '/no/such/command', start: 'required' } } },
+      async (manager) => {
+        expect(await caught(manager.connect())).toMatchObject({ code: 'SPAWN_FAILED', server: 'b' });
+        expect(manager.status('a')?.state).toBe('connected');
+      },
+    );
   });
 
   test('LIF-03 ready() gives up waiting in time', async () => {
-    await withManager({ ...ONCE, connectTimeoutMs: 5000, servers: { a: faulty(), b: faulty('--silent') } }, async (manager) => {
-      const connecting = manager.connect().catch(() => undefined);
-      expect((await manager.ready({ servers: ['a'] })).map(({ name, state }) => [name, state])).toEqual([['a', 'connected']]);
-      const begin = Date.now();
-      const all = await manager.ready({ timeoutMs: 200 });
-      expect(Date.now() - begin).toBeLessThan(2000);
-      expect(all.find(({ name }) => name === 'b')?.state).toBe('pending');
-      await manager.close();
-      await connecting;
-    });
+    await withManager(
+      { ...ONCE, connectTimeoutMs: 5000, servers: { a: faulty(), b: faulty('--silent') } },
+      async (manager) => {
+        const connecting = manager.connect().catch(() => undefined);
+        expect((await manager.ready({ servers: ['a'] })).map(({ name, state }) => [name, state])).toEqual([
+          ['a', 'connected'],
+        ]);
+        const begin = Date.now();
+        const all = await manager.ready({ timeoutMs: 200 });
+        expect(Date.now() - begin).toBeLessThan(2000);
+        expect(all.find(({ name }) => name === 'b')?.state).toBe('pending');
+        await manager.close();
+        await connecting;
+      },
+    );
   });
 });
 
 describe('servers that come up in spite of it', () => {
   test('C1 C6 F-013 F-014 STD-03 banners, blank lines, ANSI, a BOM, CRLF, half a batch, a message cut inside an emoji', async () => {
     await withFaulty(['--banner'], async (manager) => {
-      const warned = nextEvent(manager, 'diagnostic', ({ server, level }) => server === 's' && level === 'warning');
+      const warned = nextEvent(
+        manager,
+        'diagnostic',
+        ({ server, level }) => server === 's' && level === 'warning',
+      );
       await manager.connect('s');
       expect(manager.status('s')).toMatchObject({ state: 'connected', instructions: 'Be kind 🙂' });
       expect((await warned).message).toContain('Starting the server');
-      const answers = await Promise.all(['🙂', 'a🙂b', 'plain'].map((text) => manager.callTool('mcp__s__echo', { text })));
+      const answers = await Promise.all(
+        ['🙂', 'a🙂b', 'plain'].map((text) => manager.callTool('mcp__s__echo', { text })),
+      );
       expect(answers.map((answer) => jsonOf(answer).text)).toEqual(['🙂', 'a🙂b', 'plain']);
     });
   });
 
-  test.each(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])('PRO-02 D6 the server picks %s', async (revision) => {
-    await withFaulty(['--old-version', revision], async (manager) => {
-      await manager.connect('s');
-      expect(manager.status('s')).toMatchObject({ protocolVersion: revision, era: 'legacy' });
-      expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
-    });
-  });
+  test.each(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])(
+    'PRO-02 D6 the server picks %s',
+    async (revision) => {
+      await withFaulty(['--old-version', revision], async (manager) => {
+        await manager.connect('s');
+        expect(manager.status('s')).toMatchObject({ protocolVersion: revision, era: 'legacy' });
+        expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
+      });
+    },
+  );
 
   test('PRO-02 PRO-03 D1 the first message is initialize, and nothing precedes initialized', async () => {
     const file = join(temporaryDirectory(), 'notes');
-    await withFaulty(['--strict-first', '--notes', file], async (manager) => {
-      await manager.connect('s');
-      expect(notes(file).slice(0, 2).map(({ method }) => method)).toEqual(['initialize', 'notifications/initialized']);
-      expect(notes(file)[0].params).toMatchObject({ protocolVersion: '2025-11-25', clientInfo: { name: expect.any(String), version: expect.any(String) } });
-    }, { clientInfo: { name: 'test-host', version: '9.9' } });
+    await withFaulty(
+      ['--strict-first', '--notes', file],
+      async (manager) => {
+        await manager.connect('s');
+        expect(
+          notes(file)
+            .slice(0, 2)
+            .map(({ method }) => method),
+        ).toEqual(['initialize', 'notifications/initialized']);
+        expect(notes(file)[0].params).toMatchObject({
+          protocolVersion: '2025-11-25',
+          clientInfo: { name: expect.any(String), version: expect.any(String) },
+        });
+      },
+      { clientInfo: { name: 'test-host', version: '9.9' } },
+    );
     expect(notes(file)[0].params).toMatchObject({ clientInfo: { name: 'test-host', version: '9.9' } });
   });
 
   test('PRO-04 PRO-01 requests of the server are answered, those for what we did not declare refused', async () => {
     const cwd = temporaryDirectory();
-    await withFaulty(['--requests'], async (manager) => {
-      await manager.connect('s');
-      const answers = await eventually(async () => {
-        const seen = jsonOf(await manager.callTool('mcp__s__answers'));
-        return Object.keys(seen).length === 5 ? seen : undefined;
-      });
-      expect(answers.ping).toEqual({});
-      expect(answers[0]).toEqual({});
-      expect(answers.unknown.code).toBe(-32601);
-      expect(answers.sampling.code).toBe(-32601);
-      expect(answers.roots.roots).toHaveLength(1);
-      expect(answers.roots.roots[0].uri).toBe(`file://${cwd}`);
-    }, { cwd });
+    await withFaulty(
+      ['--requests'],
+      async (manager) => {
+        await manager.connect('s');
+        const answers = await eventually(async () => {
+          const seen = jsonOf(await manager.callTool('mcp__s__answers'));
+          return Object.keys(seen).length === 5 ? seen : undefined;
+        });
+        expect(answers.ping).toEqual({});
+        expect(answers[0]).toEqual({});
+        expect(answers.unknown.code).toBe(-32601);
+        expect(answers.sampling.code).toBe(-32601);
+        expect(answers.roots.roots).toHaveLength(1);
+        expect(answers.roots.roots[0].uri).toBe(`file://${cwd}`);
+      },
+      { cwd },
+    );
   });
 
   test('STD-07 C4 F-010 a flood on standard error without a line end', async () => {
@@ -233,9 +324,14 @@ describe('servers that come up in spite of it', () => {
     const config = { ...faulty(), env: { OWN: 'yes' }, inheritEnv: ['NAMED_BY_DEFINITION'] };
     await withManager({ servers: { s: config } }, async (manager) => {
       const environment = jsonOf(await manager.callTool('mcp__s__environment')) as Record<string, string>;
-      expect(environment).toMatchObject({ OWN: 'yes', NAMED_BY_DEFINITION: 'passed on', PATH: process.env.PATH });
+      expect(environment).toMatchObject({
+        OWN: 'yes',
+        NAMED_BY_DEFINITION: 'passed on',
+        PATH: process.env.PATH,
+      });
       expect(environment).not.toHaveProperty('SECRET_TOKEN_OF_HOST');
-      const safe = /^(HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LC_.*|TMPDIR|TZ|OWN|NAMED_BY_DEFINITION|__CF_USER_TEXT_ENCODING|(MCP_)?SWITCHBOARD.*|.*SWITCHBOARD.*)$/;
+      const safe =
+        /^(HOME|LOGNAME|PATH|SHELL|TERM|USER|LANG|LC_.*|TMPDIR|TZ|OWN|NAMED_BY_DEFINITION|__CF_USER_TEXT_ENCODING|(MCP_)?SWITCHBOARD.*|.*SWITCHBOARD.*)$/;
       expect(Object.keys(environment).filter((name) => !safe.test(name))).toEqual([]);
     });
     delete process.env.SECRET_TOKEN_OF_HOST;
@@ -252,16 +348,25 @@ describe('servers that come up in spite of it', () => {
   test('STD-01 the working directory is that of the definition, else that of the manager', async () => {
     const cwd = temporaryDirectory();
     mkdirSync(join(cwd, 'inner'));
-    await withManager({ cwd, servers: { a: faulty(), b: { ...faulty(), cwd: join(cwd, 'inner') } } }, async (manager) => {
-      expect(await manager.callTool('mcp__a__cwd').then(({ content }) => content[0])).toMatchObject({ text: cwd });
-      expect(await manager.callTool('mcp__b__cwd').then(({ content }) => content[0])).toMatchObject({ text: join(cwd, 'inner') });
-    });
+    await withManager(
+      { cwd, servers: { a: faulty(), b: { ...faulty(), cwd: join(cwd, 'inner') } } },
+      async (manager) => {
+        expect(await manager.callTool('mcp__a__cwd').then(({ content }) => content[0])).toMatchObject({
+          text: cwd,
+        });
+        expect(await manager.callTool('mcp__b__cwd').then(({ content }) => content[0])).toMatchObject({
+          text: join(cwd, 'inner'),
+        });
+      },
+    );
   });
 
   test('D9 connected, but the tool list failed: the status says so, and it is tried again', async () => {
     await withFaulty(['--list-error'], async (manager) => {
       await manager.connect('s');
-      const status = await eventually(() => (manager.status('s')?.listErrors?.length ? manager.status('s') : undefined));
+      const status = await eventually(() =>
+        manager.status('s')?.listErrors?.length ? manager.status('s') : undefined,
+      );
       expect(status.state).toBe('connected');
       expect(status.listErrors).toMatchObject([{ list: 'tools', code: 'RPC_ERROR' }]);
       expect(status.listErrors?.[0].message).toContain('the list is on fire');
@@ -281,7 +386,11 @@ describe('servers that come up in spite of it', () => {
 
   test('LIF-02 concurrent callers share one connection', async () => {
     await withFaulty([], async (manager) => {
-      const statuses = await Promise.all([manager.connect('s'), manager.connect('s'), manager.connect().then(([status]) => status)]);
+      const statuses = await Promise.all([
+        manager.connect('s'),
+        manager.connect('s'),
+        manager.connect().then(([status]) => status),
+      ]);
       expect(new Set(statuses.map(({ pid }) => pid)).size).toBe(1);
       expect(isAlive(statuses[0].pid!)).toBe(true);
     });
@@ -321,18 +430,40 @@ describe('servers that come up in spite of it', () => {
   test('TOL-01 hints become properties', async () => {
     await withFaulty([], async (manager) => {
       const tools = new Map((await toolsOf(manager)).map((tool) => [tool.mcpInfo.toolName, tool]));
-      expect(tools.get('reader')).toMatchObject({ isMcp: true, isReadOnly: true, isConcurrencySafe: true, isDestructive: false, isOpenWorld: false });
-      expect(tools.get('writer')).toMatchObject({ isReadOnly: false, isConcurrencySafe: false, isDestructive: false, isOpenWorld: true });
-      expect(tools.get('plain_writer')).toMatchObject({ title: 'Plain writer', description: '', isReadOnly: false, isDestructive: true, searchHint: 'pen', alwaysLoad: true });
+      expect(tools.get('reader')).toMatchObject({
+        isMcp: true,
+        isReadOnly: true,
+        isConcurrencySafe: true,
+        isDestructive: false,
+        isOpenWorld: false,
+      });
+      expect(tools.get('writer')).toMatchObject({
+        isReadOnly: false,
+        isConcurrencySafe: false,
+        isDestructive: false,
+        isOpenWorld: true,
+      });
+      expect(tools.get('plain_writer')).toMatchObject({
+        title: 'Plain writer',
+        description: '',
+        isReadOnly: false,
+        isDestructive: true,
+        searchHint: 'pen',
+        alwaysLoad: true,
+      });
       expect(tools.get('structured')?.outputSchema).toMatchObject({ type: 'object' });
       expect(tools.get('echo')).toMatchObject({ isDestructive: true, alwaysLoad: false, annotations: {} });
     });
   });
 
   test('CFG-04 tools.include and tools.exclude choose', async () => {
-    const servers = { a: { ...faulty(), tools: { include: ['echo', 'sleep'] } }, b: { ...faulty(), tools: { exclude: ['echo'] } } };
+    const servers = {
+      a: { ...faulty(), tools: { include: ['echo', 'sleep'] } },
+      b: { ...faulty(), tools: { exclude: ['echo'] } },
+    };
     await withManager({ servers }, async (manager) => {
-      const names = (server: string) => toolsOf(manager, server).then((tools) => tools.map(({ mcpInfo }) => mcpInfo.toolName));
+      const names = (server: string) =>
+        toolsOf(manager, server).then((tools) => tools.map(({ mcpInfo }) => mcpInfo.toolName));
       expect((await names('a')).sort()).toEqual(['echo', 'sleep']);
       expect(await names('b')).not.toContain('echo');
       expect(await caught(manager.callTool('mcp__b__echo'))).toMatchObject({ code: 'TOOL_UNKNOWN' });

@@ -3,21 +3,34 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { root, runNode } from './harness';
 
-const NAMES = 'McpManager, McpError, McpConfigError, McpToolCallError, McpTimeoutError, normalizeName, buildToolName, parseToolName, sanitizeUnicode, classifyTool, expandEnv, decidePermission, windowsCommand, partitionCalls, version';
-const USE = 'const manager = new McpManager({ config: false }); manager.close().then(() => console.log(JSON.stringify([typeof McpError, buildToolName("a", "b"), version])));';
+const NAMES =
+  'McpManager, McpError, McpConfigError, McpToolCallError, McpTimeoutError, normalizeName, buildToolName, parseToolName, sanitizeUnicode, classifyTool, expandEnv, decidePermission, windowsCommand, partitionCalls, version';
+const USE =
+  'const manager = new McpManager({ config: false }); manager.close().then(() => console.log(JSON.stringify([typeof McpError, buildToolName("a", "b"), version])));';
 
 describe('loading', () => {
   test('USE-01 ESM: named imports, by path and by name', async () => {
     for (const specifier of [pathToFileURL(join(root, 'index.js')).href, 'mcp-switchboard']) {
-      const ended = await runNode(['--input-type=module', '-e', `import { ${NAMES} } from ${JSON.stringify(specifier)}; ${USE}`]);
+      const ended = await runNode([
+        '--input-type=module',
+        '-e',
+        `import { ${NAMES} } from ${JSON.stringify(specifier)}; ${USE}`,
+      ]);
       expect(ended).toMatchObject({ code: 0, stderr: '' });
-      expect(JSON.parse(ended.stdout)).toEqual(['function', 'mcp__a__b', expect.stringMatching(/^\d+\.\d+\.\d+/)]);
+      expect(JSON.parse(ended.stdout)).toEqual([
+        'function',
+        'mcp__a__b',
+        expect.stringMatching(/^\d+\.\d+\.\d+/),
+      ]);
     }
   });
 
   test('USE-01 CommonJS: require, by path and by name', async () => {
     for (const specifier of [root, 'mcp-switchboard']) {
-      const ended = await runNode(['-e', `const { ${NAMES} } = require(${JSON.stringify(specifier)}); ${USE}`]);
+      const ended = await runNode([
+        '-e',
+        `const { ${NAMES} } = require(${JSON.stringify(specifier)}); ${USE}`,
+      ]);
       expect(ended).toMatchObject({ code: 0, stderr: '' });
       expect(JSON.parse(ended.stdout)[1]).toBe('mcp__a__b');
     }

@@ -9,7 +9,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished } from 'vitest';
-import { McpManager, type McpManagerEvents, type McpManagerOptions, type StdioServerConfig, type ToolResult } from '..';
+import {
+  McpManager,
+  type McpManagerEvents,
+  type McpManagerOptions,
+  type StdioServerConfig,
+  type ToolResult,
+} from '..';
 
 const here = dirname(fileURLToPath(import.meta.url));
 
@@ -42,7 +48,10 @@ export const DEFAULTS: McpManagerOptions = {
 };
 
 /** Runs `body` with a manager, closes it, and fails when a process it reported is still there. */
-export async function withManager<T>(options: McpManagerOptions, body: (manager: McpManager) => Promise<T>): Promise<T> {
+export async function withManager<T>(
+  options: McpManagerOptions,
+  body: (manager: McpManager) => Promise<T>,
+): Promise<T> {
   const manager = new McpManager({ ...DEFAULTS, ...options });
   const pids = new Set<number>();
   manager.on('status', ({ pid }) => {
@@ -58,7 +67,11 @@ export async function withManager<T>(options: McpManagerOptions, body: (manager:
 }
 
 /** A manager with one faulty server named `s`. */
-export function withFaulty<T>(flags: string[], body: (manager: McpManager) => Promise<T>, options: McpManagerOptions = {}): Promise<T> {
+export function withFaulty<T>(
+  flags: string[],
+  body: (manager: McpManager) => Promise<T>,
+  options: McpManagerOptions = {},
+): Promise<T> {
   return withManager({ ...options, servers: { s: faulty(...flags) } }, body);
 }
 
@@ -88,7 +101,11 @@ export function isAlive(pid: number): boolean {
 }
 
 /** Waits until `check` gives something other than `undefined` or `false`; fails after `ms`. */
-export async function eventually<T>(check: () => T | Promise<T>, ms = 3000, what = 'what was waited for'): Promise<NonNullable<T>> {
+export async function eventually<T>(
+  check: () => T | Promise<T>,
+  ms = 3000,
+  what = 'what was waited for',
+): Promise<NonNullable<T>> {
   const end = Date.now() + ms;
   for (;;) {
     const value = await check();
@@ -115,7 +132,10 @@ export function nextEvent<K extends keyof McpManagerEvents>(
 ): Promise<McpManagerEvents[K][0]> {
   return new Promise((resolve, reject) => {
     // The emitter's own overloads cannot follow a generic name.
-    const emitter = manager as unknown as { on(name: string, listener: (payload: McpManagerEvents[K][0]) => void): void; off(name: string, listener: (payload: McpManagerEvents[K][0]) => void): void };
+    const emitter = manager as unknown as {
+      on(name: string, listener: (payload: McpManagerEvents[K][0]) => void): void;
+      off(name: string, listener: (payload: McpManagerEvents[K][0]) => void): void;
+    };
     const timer = setTimeout(() => {
       emitter.off(name, listener);
       reject(new Error(`no '${name}' event as wanted within ${ms} ms`));
@@ -131,7 +151,15 @@ export function nextEvent<K extends keyof McpManagerEvents>(
 }
 
 /** Any error of the package, with all it may carry. */
-export type AnyError = Error & Record<string, unknown> & { code?: string; server?: string; stderrTail?: string[]; exit?: { code: number | null; signal: string | null }; suggestions?: string[]; result?: ToolResult };
+export type AnyError = Error &
+  Record<string, unknown> & {
+    code?: string;
+    server?: string;
+    stderrTail?: string[];
+    exit?: { code: number | null; signal: string | null };
+    suggestions?: string[];
+    result?: ToolResult;
+  };
 
 /** The error a promise rejects with; fails when it resolves. */
 export async function caught(promise: Promise<unknown>): Promise<AnyError> {
@@ -170,14 +198,23 @@ export const jsonOf = (result: ToolResult): any => JSON.parse(textOf(result));
 export interface Noted {
   id?: number | string;
   method?: string;
-  params?: { name?: string; arguments?: unknown; requestId?: number | string; _meta?: Record<string, unknown>; [key: string]: unknown };
+  params?: {
+    name?: string;
+    arguments?: unknown;
+    requestId?: number | string;
+    _meta?: Record<string, unknown>;
+    [key: string]: unknown;
+  };
   result?: unknown;
 }
 
 /** Messages noted by `--notes FILE`, in order. */
 export function notes(file: string): Noted[] {
   if (!existsSync(file)) return [];
-  return readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line) as Noted);
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Noted);
 }
 
 /** What became of a Node.js program. */

@@ -46,11 +46,17 @@ describe('the constructor', () => {
   ];
   test.each(wrong)('INVALID_ARGUMENT names the option %s (%j)', (option, value) => {
     const options = anything<McpManagerOptions>({ config: false, [option]: value });
-    expectInvalid(thrown(() => new McpManager(options)), option);
+    expectInvalid(
+      thrown(() => new McpManager(options)),
+      option,
+    );
   });
 
   test.each([[null], [7], ['x']])('INVALID_ARGUMENT: options %j', (options) => {
-    expectInvalid(thrown(() => new McpManager(anything<McpManagerOptions>(options))), 'options');
+    expectInvalid(
+      thrown(() => new McpManager(anything<McpManagerOptions>(options))),
+      'options',
+    );
   });
 });
 
@@ -64,9 +70,17 @@ describe('methods', () => {
     ['callTool', 'args', (manager) => manager.callTool('mcp__s__echo', anything(null))],
     ['callTool', 'options', (manager) => manager.callTool('mcp__s__echo', {}, anything(5))],
     ['callTool', 'signal', (manager) => manager.callTool('mcp__s__echo', {}, anything({ signal: {} }))],
-    ['callTool', 'timeoutMs', (manager) => manager.callTool('mcp__s__echo', {}, anything({ timeoutMs: '5' }))],
+    [
+      'callTool',
+      'timeoutMs',
+      (manager) => manager.callTool('mcp__s__echo', {}, anything({ timeoutMs: '5' })),
+    ],
     ['callTool', 'timeoutMs', (manager) => manager.callTool('mcp__s__echo', {}, { timeoutMs: -5 })],
-    ['callTool', 'onProgress', (manager) => manager.callTool('mcp__s__echo', {}, anything({ onProgress: true }))],
+    [
+      'callTool',
+      'onProgress',
+      (manager) => manager.callTool('mcp__s__echo', {}, anything({ onProgress: true })),
+    ],
     ['callTool', 'meta', (manager) => manager.callTool('mcp__s__echo', {}, anything({ meta: 'x' }))],
     ['callTools', 'calls', (manager) => manager.callTools(anything('x'))],
     ['connect', 'server', (manager) => manager.connect(anything(7))],
@@ -113,7 +127,8 @@ describe('methods', () => {
 
   test('B-087 arguments nested 129 deep are refused, 100 deep are sent', async () => {
     await withFaulty([], async (manager) => {
-      const nested = (levels: number) => JSON.parse('{"a":'.repeat(levels) + '1' + '}'.repeat(levels)) as object;
+      const nested = (levels: number) =>
+        JSON.parse('{"a":'.repeat(levels) + '1' + '}'.repeat(levels)) as object;
       expect((await manager.callTool('mcp__s__echo', nested(100))).isError).toBe(false);
       expect((await caught(manager.callTool('mcp__s__echo', nested(140)))).code).toBe('INVALID_ARGUMENT');
     });
@@ -124,7 +139,13 @@ describe('unknown names', () => {
   test('SERVER_UNKNOWN with suggestions', async () => {
     await withFaulty([], async (manager) => {
       await manager.addServer('github', faulty(), { connect: false });
-      for (const attempt of [manager.callTool('mcp__githb__echo'), manager.callTool({ server: 'githb', tool: 'echo' }), manager.connect('githb'), manager.ping('githb'), manager.restart('githb')]) {
+      for (const attempt of [
+        manager.callTool('mcp__githb__echo'),
+        manager.callTool({ server: 'githb', tool: 'echo' }),
+        manager.connect('githb'),
+        manager.ping('githb'),
+        manager.restart('githb'),
+      ]) {
         const error = await caught(attempt);
         expect(error).toMatchObject({ code: 'SERVER_UNKNOWN', name: 'McpServerError' });
         expect(error.suggestions?.some((name) => name.includes('github'))).toBe(true);
@@ -139,17 +160,26 @@ describe('unknown names', () => {
       expect(error).toMatchObject({ code: 'TOOL_UNKNOWN', name: 'McpServerError', server: 's' });
       expect(error.suggestions).toContain('mcp__s__echo');
       expect((await caught(manager.callTool({ server: 's', tool: 'ecko' }))).code).toBe('TOOL_UNKNOWN');
-      expect(JSON.parse((await manager.callTool('mcp__s__received')).content.map((block) => (block.type === 'text' ? block.text : '')).join('')).filter((method: string) => method === 'tools/call')).toHaveLength(1);
+      expect(
+        JSON.parse(
+          (await manager.callTool('mcp__s__received')).content
+            .map((block) => (block.type === 'text' ? block.text : ''))
+            .join(''),
+        ).filter((method: string) => method === 'tools/call'),
+      ).toHaveLength(1);
     });
   });
 
-  test.each(['', 'echo', 'mcp__', '__proto__', 'constructor', 'mcp____proto____x', 'x'.repeat(100_000)])('a name that is none: %#', async (name) => {
-    await withFaulty([], async (manager) => {
-      const error = await caught(manager.callTool(name));
-      expect(['SERVER_UNKNOWN', 'TOOL_UNKNOWN', 'INVALID_ARGUMENT']).toContain(error.code);
-      expect(error.message.length).toBeLessThan(2000);
-    });
-  });
+  test.each(['', 'echo', 'mcp__', '__proto__', 'constructor', 'mcp____proto____x', 'x'.repeat(100_000)])(
+    'a name that is none: %#',
+    async (name) => {
+      await withFaulty([], async (manager) => {
+        const error = await caught(manager.callTool(name));
+        expect(['SERVER_UNKNOWN', 'TOOL_UNKNOWN', 'INVALID_ARGUMENT']).toContain(error.code);
+        expect(error.message.length).toBeLessThan(2000);
+      });
+    },
+  );
 });
 
 describe('pure functions', () => {
@@ -166,7 +196,11 @@ describe('pure functions', () => {
     ['decidePermission', 'rules', () => everything.decidePermission('mcp__a__b', anything('x'))],
     ['windowsCommand', 'command', () => everything.windowsCommand(anything(1), [])],
     ['windowsCommand', 'args', () => everything.windowsCommand('x', anything('y'))],
-    ['partitionCalls', 'calls', () => everything.partitionCalls(anything<{ tool: string }[]>('x'), () => true)],
+    [
+      'partitionCalls',
+      'calls',
+      () => everything.partitionCalls(anything<{ tool: string }[]>('x'), () => true),
+    ],
     ['partitionCalls', 'isConcurrencySafe', () => everything.partitionCalls([], anything(true))],
   ];
   test.each(wrong)('INVALID_ARGUMENT %s names %s', (_, parameter, body) => {

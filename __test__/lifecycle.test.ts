@@ -3,10 +3,27 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { McpManager, type McpManagerOptions } from '..';
-import { DEFAULTS, caught, eventually, faulty, fixture, gone, isAlive, jsonOf, nextEvent, notes, pause, runHost, temporaryDirectory, withFaulty, withManager } from './harness';
+import {
+  DEFAULTS,
+  caught,
+  eventually,
+  faulty,
+  fixture,
+  gone,
+  isAlive,
+  jsonOf,
+  nextEvent,
+  notes,
+  pause,
+  runHost,
+  temporaryDirectory,
+  withFaulty,
+  withManager,
+} from './harness';
 
 /** A manager that the test closes itself. */
-const open = (flags: string[], options: McpManagerOptions = {}) => new McpManager({ ...DEFAULTS, ...options, servers: { s: faulty(...flags) } });
+const open = (flags: string[], options: McpManagerOptions = {}) =>
+  new McpManager({ ...DEFAULTS, ...options, servers: { s: faulty(...flags) } });
 
 describe('closing', () => {
   test('LIF-06 idempotent and re-entrant; nothing is left', async () => {
@@ -31,8 +48,18 @@ describe('closing', () => {
     const calls = Array.from({ length: 10 }, () => caught(manager.callTool('mcp__s__sleep', { ms: 60_000 })));
     await pause(50);
     await manager.close();
-    for (const error of await Promise.all(calls)) expect(error).toMatchObject({ code: 'MANAGER_CLOSED', name: 'McpConnectionError' });
-    for (const attempt of [manager.callTool('mcp__s__echo'), manager.connect(), manager.connect('s'), manager.listTools(), manager.ping('s'), manager.addServer('t', faulty()), manager.load(), manager.reconnect('s')]) {
+    for (const error of await Promise.all(calls))
+      expect(error).toMatchObject({ code: 'MANAGER_CLOSED', name: 'McpConnectionError' });
+    for (const attempt of [
+      manager.callTool('mcp__s__echo'),
+      manager.connect(),
+      manager.connect('s'),
+      manager.listTools(),
+      manager.ping('s'),
+      manager.addServer('t', faulty()),
+      manager.load(),
+      manager.reconnect('s'),
+    ]) {
       expect((await caught(attempt)).code).toBe('MANAGER_CLOSED');
     }
     expect(Array.isArray(manager.status())).toBe(true);
@@ -87,7 +114,10 @@ describe('closing', () => {
   });
 
   test('STD-04 the default times end within five seconds', async () => {
-    const manager = new McpManager({ config: false, servers: { s: faulty('--ignore-eof', '--ignore-term') } });
+    const manager = new McpManager({
+      config: false,
+      servers: { s: faulty('--ignore-eof', '--ignore-term') },
+    });
     const { pid } = await manager.connect('s');
     const begin = Date.now();
     await manager.close();
@@ -98,7 +128,10 @@ describe('closing', () => {
   }, 15_000);
 
   test('STD-04 fast: within about a second', async () => {
-    const manager = new McpManager({ config: false, servers: { s: faulty('--ignore-eof', '--ignore-term') } });
+    const manager = new McpManager({
+      config: false,
+      servers: { s: faulty('--ignore-eof', '--ignore-term') },
+    });
     const { pid } = await manager.connect('s');
     const begin = Date.now();
     await manager.close({ mode: 'fast' });
@@ -106,7 +139,10 @@ describe('closing', () => {
     expect(isAlive(pid!)).toBe(false);
   });
 
-  test.each([['the server ends politely', []], ['the server is deaf', ['--ignore-eof', '--ignore-term']]])('STD-04 F-015 A2 A6 a grandchild that holds the output dies too: %s', async (_, flags) => {
+  test.each([
+    ['the server ends politely', []],
+    ['the server is deaf', ['--ignore-eof', '--ignore-term']],
+  ])('STD-04 F-015 A2 A6 a grandchild that holds the output dies too: %s', async (_, flags) => {
     const file = join(temporaryDirectory(), 'pid');
     const manager = open([...flags, '--grandchild', file]);
     const { pid } = await manager.connect('s');
@@ -119,25 +155,36 @@ describe('closing', () => {
     await gone(grandchild, 1000);
   });
 
-  test.runIf(process.platform === 'linux')('STD-05 A3 a grandchild that left the group is found by its mark', async () => {
-    const file = join(temporaryDirectory(), 'pid');
-    const manager = open(['--detached-grandchild', '--grandchild', file]);
-    await manager.connect('s');
-    const grandchild = Number(readFileSync(file, 'utf8'));
-    await manager.close();
-    await gone(grandchild, 2000).finally(() => isAlive(grandchild) && process.kill(grandchild, 'SIGKILL'));
-  });
+  test.runIf(process.platform === 'linux')(
+    'STD-05 A3 a grandchild that left the group is found by its mark',
+    async () => {
+      const file = join(temporaryDirectory(), 'pid');
+      const manager = open(['--detached-grandchild', '--grandchild', file]);
+      await manager.connect('s');
+      const grandchild = Number(readFileSync(file, 'utf8'));
+      await manager.close();
+      await gone(grandchild, 2000).finally(() => isAlive(grandchild) && process.kill(grandchild, 'SIGKILL'));
+    },
+  );
 });
 
 describe('losing a server', () => {
   test('F-001 A17 SERVER_EXITED within 200 ms, with exit and last lines; the next call brings it back', async () => {
     await withFaulty([], async (manager) => {
       const { pid } = await manager.connect('s');
-      const others = Array.from({ length: 5 }, () => caught(manager.callTool('mcp__s__sleep', { ms: 60_000 })));
+      const others = Array.from({ length: 5 }, () =>
+        caught(manager.callTool('mcp__s__sleep', { ms: 60_000 })),
+      );
       await pause(50);
       const begin = Date.now();
       const error = await caught(manager.callTool('mcp__s__die'));
-      expect(error).toMatchObject({ code: 'SERVER_EXITED', name: 'McpConnectionError', server: 's', exit: { code: 1, signal: null }, delivered: 'unknown' });
+      expect(error).toMatchObject({
+        code: 'SERVER_EXITED',
+        name: 'McpConnectionError',
+        server: 's',
+        exit: { code: 1, signal: null },
+        delivered: 'unknown',
+      });
       expect(error.stderrTail).toEqual(['first line of the end', 'last line of the end']);
       for (const other of await Promise.all(others)) expect(other.code).toBe('SERVER_EXITED');
       // 200 ms is the rule; the rest is the process's own time to end on a busy machine.
@@ -151,7 +198,11 @@ describe('losing a server', () => {
     await withFaulty(['--half-then-exit'], async (manager) => {
       await manager.connect('s');
       const error = await caught(manager.callTool('mcp__s__echo'));
-      expect(error).toMatchObject({ code: 'SERVER_EXITED', exit: { code: 1 }, stderrTail: ['about to break'] });
+      expect(error).toMatchObject({
+        code: 'SERVER_EXITED',
+        exit: { code: 1 },
+        stderrTail: ['about to break'],
+      });
     });
   });
 
@@ -161,21 +212,31 @@ describe('losing a server', () => {
       await manager.connect('s');
       await caught(manager.callTool('mcp__s__die'));
       await manager.callTool('mcp__s__echo');
-      expect(notes(file).filter(({ method, params }) => method === 'tools/call' && params?.name === 'die')).toHaveLength(1);
+      expect(
+        notes(file).filter(({ method, params }) => method === 'tools/call' && params?.name === 'die'),
+      ).toHaveLength(1);
     });
   });
 
   test('LIF-01 LIF-04 lost while connected: pending, then connected again, by itself', async () => {
-    await withFaulty([], async (manager) => {
-      const { pid } = await manager.connect('s');
-      const lost = nextEvent(manager, 'status', ({ state, from }) => state === 'pending' && from === 'connected');
-      process.kill(pid!, 'SIGKILL');
-      const status = await lost;
-      expect(status).toMatchObject({ code: 'SERVER_EXITED', exit: { code: null, signal: 'SIGKILL' } });
-      expect(status.nextRetryAt).toBeGreaterThan(Date.now() - 1000);
-      await eventually(() => manager.status('s')?.state === 'connected', 5000);
-      expect(manager.status('s')?.pid).not.toBe(pid);
-    }, { retry: { initialDelayMs: 100 } });
+    await withFaulty(
+      [],
+      async (manager) => {
+        const { pid } = await manager.connect('s');
+        const lost = nextEvent(
+          manager,
+          'status',
+          ({ state, from }) => state === 'pending' && from === 'connected',
+        );
+        process.kill(pid!, 'SIGKILL');
+        const status = await lost;
+        expect(status).toMatchObject({ code: 'SERVER_EXITED', exit: { code: null, signal: 'SIGKILL' } });
+        expect(status.nextRetryAt).toBeGreaterThan(Date.now() - 1000);
+        await eventually(() => manager.status('s')?.state === 'connected', 5000);
+        expect(manager.status('s')?.pid).not.toBe(pid);
+      },
+      { retry: { initialDelayMs: 100 } },
+    );
   });
 
   test('F-006 the server closes its output but lives: its calls fail, the process is ended', async () => {
@@ -226,17 +287,23 @@ describe('restart, reconnect, disconnect, switch', () => {
   });
 
   test('LIF-04 LIF-06 reconnect starts over at once, whatever the state', async () => {
-    await withManager({ retry: { attempts: 1 }, servers: { s: { command: '/no/such/command' } } }, async (manager) => {
-      await manager.connect();
-      expect(manager.status('s')?.state).toBe('failed');
-      expect((await caught(manager.reconnect('s'))).code).toBe('SPAWN_FAILED');
-    });
+    await withManager(
+      { retry: { attempts: 1 }, servers: { s: { command: '/no/such/command' } } },
+      async (manager) => {
+        await manager.connect();
+        expect(manager.status('s')?.state).toBe('failed');
+        expect((await caught(manager.reconnect('s'))).code).toBe('SPAWN_FAILED');
+      },
+    );
   });
 
   test('LIF-04 a call to a failed server rejects with the reason', async () => {
     await withManager({ servers: { s: { command: '/no/such/command' } } }, async (manager) => {
       await manager.connect();
-      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({ code: 'SPAWN_FAILED', server: 's' });
+      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({
+        code: 'SPAWN_FAILED',
+        server: 's',
+      });
     });
   });
 
@@ -264,20 +331,44 @@ describe('restart, reconnect, disconnect, switch', () => {
   });
 
   test('LIF-01 only the transitions of the table', async () => {
-    const allowed = new Set(['pending>connected', 'pending>failed', 'pending>needs-auth', 'pending>disabled', 'connected>failed', 'connected>needs-auth', 'connected>disabled', 'connected>pending', 'failed>pending', 'failed>disabled', 'needs-auth>pending', 'needs-auth>disabled', 'disabled>pending']);
+    const allowed = new Set([
+      'pending>connected',
+      'pending>failed',
+      'pending>needs-auth',
+      'pending>disabled',
+      'connected>failed',
+      'connected>needs-auth',
+      'connected>disabled',
+      'connected>pending',
+      'failed>pending',
+      'failed>disabled',
+      'needs-auth>pending',
+      'needs-auth>disabled',
+      'disabled>pending',
+    ]);
     const seen: string[] = [];
-    await withManager({ retry: { attempts: 1, initialDelayMs: 20 }, servers: { s: faulty(), bad: { command: '/no/such/command' } } }, async (manager) => {
-      manager.on('status', ({ name, from, state }) => from !== undefined && from !== state && seen.push(`${name} ${from}>${state}`));
-      await manager.connect();
-      await manager.restart('s');
-      await manager.disconnect('s');
-      await manager.callTool('mcp__s__echo');
-      await manager.setServerEnabled('s', false);
-      await manager.setServerEnabled('s', true);
-      await caught(manager.callTool('mcp__s__die'));
-      await caught(manager.reconnect('bad'));
-      await manager.setServerEnabled('bad', false);
-    });
+    await withManager(
+      {
+        retry: { attempts: 1, initialDelayMs: 20 },
+        servers: { s: faulty(), bad: { command: '/no/such/command' } },
+      },
+      async (manager) => {
+        manager.on(
+          'status',
+          ({ name, from, state }) =>
+            from !== undefined && from !== state && seen.push(`${name} ${from}>${state}`),
+        );
+        await manager.connect();
+        await manager.restart('s');
+        await manager.disconnect('s');
+        await manager.callTool('mcp__s__echo');
+        await manager.setServerEnabled('s', false);
+        await manager.setServerEnabled('s', true);
+        await caught(manager.callTool('mcp__s__die'));
+        await caught(manager.reconnect('bad'));
+        await manager.setServerEnabled('bad', false);
+      },
+    );
     expect(seen.length).toBeGreaterThan(6);
     expect(seen.filter((change) => !allowed.has(change.split(' ')[1]))).toEqual([]);
   });
@@ -286,7 +377,8 @@ describe('restart, reconnect, disconnect, switch', () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
       await manager.load();
-      for (let round = 0; round < 10; round += 1) expect(manager.status()).toMatchObject([{ name: 's', state: 'pending' }]);
+      for (let round = 0; round < 10; round += 1)
+        expect(manager.status()).toMatchObject([{ name: 's', state: 'pending' }]);
       await pause(100);
       expect(notes(file)).toEqual([]);
     });
@@ -305,9 +397,17 @@ describe('listeners', () => {
       await manager.connect();
       let logs = 0;
       manager.on('log', () => (logs += 1));
-      const line = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"' + 'x'.repeat(100) + '"}}';
+      const line =
+        '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"' +
+        'x'.repeat(100) +
+        '"}}';
       const before = process.memoryUsage().rss;
-      const flood = manager.callTool('mcp__s__raw-lines', { lines: [...Array.from({ length: 100_000 }, () => line), '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'] });
+      const flood = manager.callTool('mcp__s__raw-lines', {
+        lines: [
+          ...Array.from({ length: 100_000 }, () => line),
+          '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}',
+        ],
+      });
       const echo = manager.callTool('mcp__s__echo', { a: 1 });
       const end = Date.now() + 1000;
       while (Date.now() < end);
@@ -323,7 +423,9 @@ describe('listeners', () => {
 describe('the end of the host', () => {
   test('STD-05 F-018 killed with SIGKILL: five deaf servers and their grandchildren are gone within 2 s', async () => {
     const directory = temporaryDirectory();
-    const host = spawn(process.execPath, [fixture('hosts', 'waits-for-death.mjs'), directory], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const host = spawn(process.execPath, [fixture('hosts', 'waits-for-death.mjs'), directory], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     const line = await new Promise<string>((resolve, reject) => {
       let text = '';
       host.stdout.setEncoding('utf8').on('data', (chunk: string) => {
@@ -356,13 +458,16 @@ describe('the end of the host', () => {
     }
   });
 
-  test.each([[[]], [['listeners']]])('LIF-08 N9 an idle manager does not keep the process alive %j', async (args) => {
-    const ended = await runHost('idle.mjs', args, 8000);
-    expect(ended).toMatchObject({ code: 0, signal: null, stderr: '' });
-    const { pid, text } = JSON.parse(ended.stdout) as { pid: number; text: string };
-    expect(JSON.parse(text)).toEqual({ text: 'done' });
-    await gone(pid, 2000);
-  });
+  test.each([[[]], [['listeners']]])(
+    'LIF-08 N9 an idle manager does not keep the process alive %j',
+    async (args) => {
+      const ended = await runHost('idle.mjs', args, 8000);
+      expect(ended).toMatchObject({ code: 0, signal: null, stderr: '' });
+      const { pid, text } = JSON.parse(ended.stdout) as { pid: number; text: string };
+      expect(JSON.parse(text)).toEqual({ text: 'done' });
+      await gone(pid, 2000);
+    },
+  );
 
   test('LIF-08 keepAlive: true does', async () => {
     const ended = await runHost('idle.mjs', ['keep-alive'], 2500);

@@ -1,6 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { buildToolName, normalizeName, parseToolName } from '..';
-import { faulty, jsonOf, nextEvent, temporaryDirectory, notes, toolsOf, withFaulty, withManager } from './harness';
+import {
+  faulty,
+  jsonOf,
+  nextEvent,
+  temporaryDirectory,
+  notes,
+  toolsOf,
+  withFaulty,
+  withManager,
+} from './harness';
 import { join } from 'node:path';
 
 describe('building and splitting names', () => {
@@ -33,9 +42,12 @@ describe('building and splitting names', () => {
     expect(parseToolName(full)).toEqual(parts);
   });
 
-  test.each(['', 'read', 'mcp__', 'mcp__a', 'mcp_a__b', 'MCP__a__b', 'xmcp__a__b'])('NAM-02 %j is no such name', (full) => {
-    expect(parseToolName(full)).toBeNull();
-  });
+  test.each(['', 'read', 'mcp__', 'mcp__a', 'mcp_a__b', 'MCP__a__b', 'xmcp__a__b'])(
+    'NAM-02 %j is no such name',
+    (full) => {
+      expect(parseToolName(full)).toBeNull();
+    },
+  );
 
   test('NAM-01 NAM-02 the way back gives the parts', () => {
     for (const server of ['a', 'my__srv', 'x y', '_a_', 'a_']) {
@@ -49,7 +61,19 @@ describe('building and splitting names', () => {
 });
 
 describe('names of listed tools', () => {
-  const AWKWARD = ['a.b', 'a b', 'with space', 'GET:/x', '日本', 'naïve', 'b__c', 'constructor', '__proto__', 'toString', 'hasOwnProperty'];
+  const AWKWARD = [
+    'a.b',
+    'a b',
+    'with space',
+    'GET:/x',
+    '日本',
+    'naïve',
+    'b__c',
+    'constructor',
+    '__proto__',
+    'toString',
+    'hasOwnProperty',
+  ];
 
   test('NAM-03 J2 I9 every awkward name is listed and callable, and the wire gets the original', async () => {
     const file = join(temporaryDirectory(), 'notes');
@@ -62,16 +86,24 @@ describe('names of listed tools', () => {
         expect(jsonOf(await manager.callTool(tool!.name)).name).toBe(name);
         expect(jsonOf(await manager.callTool({ server: 's', tool: name })).name).toBe(name);
       }
-      const wire = notes(file).filter(({ method }) => method === 'tools/call').map(({ params }) => params?.name);
+      const wire = notes(file)
+        .filter(({ method }) => method === 'tools/call')
+        .map(({ params }) => params?.name);
       expect(new Set(wire)).toEqual(new Set([...AWKWARD, 'x'.repeat(100)]));
     });
   });
 
   test('NAM-04 colliding names stay apart: the first by content keeps the plain name, a warning names both', async () => {
     await withFaulty([], async (manager) => {
-      const warning = nextEvent(manager, 'diagnostic', ({ code, message }) => code === 'NAME_COLLISION' && message.includes('a.b'));
+      const warning = nextEvent(
+        manager,
+        'diagnostic',
+        ({ code, message }) => code === 'NAME_COLLISION' && message.includes('a.b'),
+      );
       const tools = await toolsOf(manager);
-      const [space, dot] = ['a b', 'a.b'].map((wire) => tools.find(({ mcpInfo }) => mcpInfo.toolName === wire)!.name);
+      const [space, dot] = ['a b', 'a.b'].map(
+        (wire) => tools.find(({ mcpInfo }) => mcpInfo.toolName === wire)!.name,
+      );
       expect(space).toBe('mcp__s__a_b');
       expect(dot).toMatch(/^mcp__s__a_b_[0-9a-f]+$/);
       const { level, message } = await warning;
@@ -81,13 +113,18 @@ describe('names of listed tools', () => {
   });
 
   test('NAM-04 two servers that normalise alike stay apart', async () => {
-    await withManager({ servers: { 'a b': faulty('--name', 'one'), 'a.b': faulty('--name', 'two') } }, async (manager) => {
-      await manager.connect();
-      const names = (await toolsOf(manager)).filter(({ mcpInfo }) => mcpInfo.toolName === 'echo').map(({ name, mcpInfo }) => [mcpInfo.serverName, name]);
-      expect(names).toHaveLength(2);
-      expect(new Set(names.map(([, name]) => name)).size).toBe(2);
-      for (const [server, name] of names) expect((await manager.callTool(name)).server).toBe(server);
-    });
+    await withManager(
+      { servers: { 'a b': faulty('--name', 'one'), 'a.b': faulty('--name', 'two') } },
+      async (manager) => {
+        await manager.connect();
+        const names = (await toolsOf(manager))
+          .filter(({ mcpInfo }) => mcpInfo.toolName === 'echo')
+          .map(({ name, mcpInfo }) => [mcpInfo.serverName, name]);
+        expect(names).toHaveLength(2);
+        expect(new Set(names.map(([, name]) => name)).size).toBe(2);
+        for (const [server, name] of names) expect((await manager.callTool(name)).server).toBe(server);
+      },
+    );
   });
 
   test('NAM-05 B-058 long names are cut to the limit, distinct, and callable', async () => {
@@ -105,15 +142,22 @@ describe('names of listed tools', () => {
   });
 
   test('NAM-05 maxToolNameLength is an option', async () => {
-    await withFaulty([], async (manager) => {
-      const names = (await toolsOf(manager)).map(({ name }) => name);
-      expect(Math.max(...names.map(({ length }) => length))).toBeLessThanOrEqual(40);
-      expect(new Set(names).size).toBe(names.length);
-    }, { maxToolNameLength: 40 });
+    await withFaulty(
+      [],
+      async (manager) => {
+        const names = (await toolsOf(manager)).map(({ name }) => name);
+        expect(Math.max(...names.map(({ length }) => length))).toBeLessThanOrEqual(40);
+        expect(new Set(names).size).toBe(names.length);
+      },
+      { maxToolNameLength: 40 },
+    );
   });
 
   test('NAM-04 NAM-05 L6 names and their order are the same in two managers', async () => {
-    const listed = () => withFaulty([], async (manager) => (await toolsOf(manager)).map(({ name, mcpInfo }) => `${name} ${mcpInfo.toolName}`));
+    const listed = () =>
+      withFaulty([], async (manager) =>
+        (await toolsOf(manager)).map(({ name, mcpInfo }) => `${name} ${mcpInfo.toolName}`),
+      );
     expect(await listed()).toEqual(await listed());
   });
 
@@ -126,12 +170,18 @@ describe('names of listed tools', () => {
     });
   });
 
-  test.each(['ide', 'IDE', 'Claude-in-Chrome', 'computer-use'])('NAM-07 the reserved name %s is refused', async (name) => {
-    await withManager({}, async (manager) => {
-      await expect(manager.addServer(name, faulty())).rejects.toMatchObject({ code: 'RESERVED_NAME', name: 'McpConfigError' });
-      expect(manager.status(name)).toBeUndefined();
-    });
-  });
+  test.each(['ide', 'IDE', 'Claude-in-Chrome', 'computer-use'])(
+    'NAM-07 the reserved name %s is refused',
+    async (name) => {
+      await withManager({}, async (manager) => {
+        await expect(manager.addServer(name, faulty())).rejects.toMatchObject({
+          code: 'RESERVED_NAME',
+          name: 'McpConfigError',
+        });
+        expect(manager.status(name)).toBeUndefined();
+      });
+    },
+  );
 
   test('NAM-07 reservedServerNames replaces the list', async () => {
     await withManager({ reservedServerNames: ['mine'] }, async (manager) => {

@@ -6,10 +6,18 @@ import { caught, eventually, faulty, jsonOf, notes, pause, temporaryDirectory, w
 type Ask = NonNullable<McpManagerOptions['onPermission']>;
 
 /** A faulty server under rules and a callback; also gives the names of tools whose calls reached the server. */
-function asked(options: McpManagerOptions, body: (manager: McpManager, reached: () => string[]) => Promise<void>): Promise<void> {
+function asked(
+  options: McpManagerOptions,
+  body: (manager: McpManager, reached: () => string[]) => Promise<void>,
+): Promise<void> {
   const file = join(temporaryDirectory(), 'notes');
-  const reached = () => notes(file).filter(({ method }) => method === 'tools/call').map(({ params }) => params!.name!);
-  return withManager({ servers: { s: faulty('--notes', file) }, permissions: {}, ...options }, (manager) => body(manager, reached));
+  const reached = () =>
+    notes(file)
+      .filter(({ method }) => method === 'tools/call')
+      .map(({ params }) => params!.name!);
+  return withManager({ servers: { s: faulty('--notes', file) }, permissions: {}, ...options }, (manager) =>
+    body(manager, reached),
+  );
 }
 
 const allow = vi.fn<Ask>(() => ({ behavior: 'allow' }));
@@ -17,13 +25,22 @@ const allow = vi.fn<Ask>(() => ({ behavior: 'allow' }));
 describe('rules', () => {
   test('POL-07 POL-11 deny: refused with layer and rule, nothing reaches the server, nobody is asked', async () => {
     const ask = vi.fn<Ask>(() => ({ behavior: 'allow' }));
-    await asked({ permissions: { allow: ['mcp__*'], deny: ['mcp__s__echo'] }, onPermission: ask }, async (manager, reached) => {
-      const error = await caught(manager.callTool('mcp__s__echo'));
-      expect(error).toMatchObject({ code: 'PERMISSION_DENIED', name: 'McpPermissionError', layer: 'rule', rule: 'mcp__s__echo', server: 's' });
-      expect((await manager.callTool('mcp__s__reader')).isError).toBe(false);
-      expect(reached()).toEqual(['reader']);
-      expect(ask).not.toHaveBeenCalled();
-    });
+    await asked(
+      { permissions: { allow: ['mcp__*'], deny: ['mcp__s__echo'] }, onPermission: ask },
+      async (manager, reached) => {
+        const error = await caught(manager.callTool('mcp__s__echo'));
+        expect(error).toMatchObject({
+          code: 'PERMISSION_DENIED',
+          name: 'McpPermissionError',
+          layer: 'rule',
+          rule: 'mcp__s__echo',
+          server: 's',
+        });
+        expect((await manager.callTool('mcp__s__reader')).isError).toBe(false);
+        expect(reached()).toEqual(['reader']);
+        expect(ask).not.toHaveBeenCalled();
+      },
+    );
   });
 
   test('POL-07 allow: nobody is asked', async () => {
@@ -35,26 +52,38 @@ describe('rules', () => {
 
   test('POL-07 ask wins over allow', async () => {
     const ask = vi.fn<Ask>(() => ({ behavior: 'allow' }));
-    await asked({ permissions: { allow: ['mcp__*'], ask: ['mcp__s__echo'] }, onPermission: ask }, async (manager) => {
-      await manager.callTool('mcp__s__echo');
-      await manager.callTool('mcp__s__reader');
-      expect(ask).toHaveBeenCalledTimes(1);
-      expect(ask.mock.calls[0][0].reason).toContain('mcp__s__echo');
-    });
+    await asked(
+      { permissions: { allow: ['mcp__*'], ask: ['mcp__s__echo'] }, onPermission: ask },
+      async (manager) => {
+        await manager.callTool('mcp__s__echo');
+        await manager.callTool('mcp__s__reader');
+        expect(ask).toHaveBeenCalledTimes(1);
+        expect(ask.mock.calls[0][0].reason).toContain('mcp__s__echo');
+      },
+    );
   });
 
   test('POL-07 PERMISSION_REQUIRED without a callback, also by request()', async () => {
     await asked({}, async (manager, reached) => {
-      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({ code: 'PERMISSION_REQUIRED', name: 'McpPermissionError' });
-      expect((await caught(manager.request('s', 'tools/call', { name: 'echo', arguments: {} }))).code).toBe('PERMISSION_REQUIRED');
+      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({
+        code: 'PERMISSION_REQUIRED',
+        name: 'McpPermissionError',
+      });
+      expect((await caught(manager.request('s', 'tools/call', { name: 'echo', arguments: {} }))).code).toBe(
+        'PERMISSION_REQUIRED',
+      );
       expect(reached()).toEqual([]);
     });
   });
 
   test('POL-07 request("tools/call") passes the same gate', async () => {
     await asked({ permissions: { allow: ['mcp__*'], deny: ['mcp__s__echo'] } }, async (manager, reached) => {
-      expect((await caught(manager.request('s', 'tools/call', { name: 'echo' }))).code).toBe('PERMISSION_DENIED');
-      expect(await manager.request('s', 'tools/call', { name: 'reader', arguments: {} })).toMatchObject({ content: [{ type: 'text' }] });
+      expect((await caught(manager.request('s', 'tools/call', { name: 'echo' }))).code).toBe(
+        'PERMISSION_DENIED',
+      );
+      expect(await manager.request('s', 'tools/call', { name: 'reader', arguments: {} })).toMatchObject({
+        content: [{ type: 'text' }],
+      });
       expect(reached()).toEqual(['reader']);
     });
   });
@@ -71,8 +100,11 @@ describe('rules', () => {
     const long = `mcp__s__${'x'.repeat(100)}`;
     await asked({ permissions: { allow: [long, 'mcp__s__a_b'] } }, async (manager) => {
       expect((await manager.callTool({ server: 's', tool: 'x'.repeat(100) })).isError).toBe(false);
-      expect((await caught(manager.callTool({ server: 's', tool: `${'x'.repeat(99)}y` }))).code).toBe('PERMISSION_REQUIRED');
-      for (const tool of ['a.b', 'a b']) expect((await manager.callTool({ server: 's', tool })).isError).toBe(false);
+      expect((await caught(manager.callTool({ server: 's', tool: `${'x'.repeat(99)}y` }))).code).toBe(
+        'PERMISSION_REQUIRED',
+      );
+      for (const tool of ['a.b', 'a b'])
+        expect((await manager.callTool({ server: 's', tool })).isError).toBe(false);
     });
   });
 });
@@ -88,8 +120,13 @@ describe('onPermission', () => {
       await manager.callTool('mcp__s__reader', { ms: 1 });
       expect(requests).toHaveLength(1);
       expect(requests[0]).toMatchObject({
-        server: 's', tool: 'reader', fullName: 'mcp__s__reader', input: { ms: 1 }, description: 'Waits, changes nothing',
-        annotations: { readOnlyHint: true, openWorldHint: false }, reason: expect.stringMatching(/./),
+        server: 's',
+        tool: 'reader',
+        fullName: 'mcp__s__reader',
+        input: { ms: 1 },
+        description: 'Waits, changes nothing',
+        annotations: { readOnlyHint: true, openWorldHint: false },
+        reason: expect.stringMatching(/./),
       });
       expect(['search', 'read', 'unknown']).toContain(requests[0].classification);
       expect(requests[0].signal).toBeInstanceOf(AbortSignal);
@@ -105,16 +142,24 @@ describe('onPermission', () => {
   });
 
   test('POL-08 POL-11 deny with a message: layer user', async () => {
-    await asked({ onPermission: () => ({ behavior: 'deny', message: 'not on a Friday' }) }, async (manager, reached) => {
-      const error = await caught(manager.callTool('mcp__s__echo'));
-      expect(error).toMatchObject({ code: 'PERMISSION_DENIED', layer: 'user' });
-      expect(error.message).toContain('not on a Friday');
-      expect(reached()).toEqual([]);
-    });
+    await asked(
+      { onPermission: () => ({ behavior: 'deny', message: 'not on a Friday' }) },
+      async (manager, reached) => {
+        const error = await caught(manager.callTool('mcp__s__echo'));
+        expect(error).toMatchObject({ code: 'PERMISSION_DENIED', layer: 'user' });
+        expect(error.message).toContain('not on a Friday');
+        expect(reached()).toEqual([]);
+      },
+    );
   });
 
   const counts: [string, Ask][] = [
-    ['throwing', () => { throw new Error('broken'); }],
+    [
+      'throwing',
+      () => {
+        throw new Error('broken');
+      },
+    ],
     ['rejecting', () => Promise.reject(new Error('broken'))],
     ['nothing', () => undefined as unknown as PermissionAnswer],
     ['null', () => null as unknown as PermissionAnswer],
@@ -122,12 +167,21 @@ describe('onPermission', () => {
     ['a text', () => 'allow' as unknown as PermissionAnswer],
     ['an unknown behaviour', () => ({ behavior: 'Allow' }) as unknown as PermissionAnswer],
     ['an inherited behaviour', () => Object.create({ behavior: 'perhaps' }) as PermissionAnswer],
-    ['input that is no object', () => ({ behavior: 'allow', updatedInput: 'x' }) as unknown as PermissionAnswer],
-    ['input that is no JSON', () => ({ behavior: 'allow', updatedInput: { n: 1n } }) as unknown as PermissionAnswer],
+    [
+      'input that is no object',
+      () => ({ behavior: 'allow', updatedInput: 'x' }) as unknown as PermissionAnswer,
+    ],
+    [
+      'input that is no JSON',
+      () => ({ behavior: 'allow', updatedInput: { n: 1n } }) as unknown as PermissionAnswer,
+    ],
   ];
   test.each(counts)('POL-08 Q9 counts as deny: %s', async (_, onPermission) => {
     await asked({ onPermission }, async (manager, reached) => {
-      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({ code: 'PERMISSION_DENIED', layer: 'user' });
+      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({
+        code: 'PERMISSION_DENIED',
+        layer: 'user',
+      });
       expect(reached()).toEqual([]);
     });
   });
@@ -140,7 +194,10 @@ describe('onPermission', () => {
     };
     await asked({ onPermission, permissionTimeoutMs: 150 }, async (manager, reached) => {
       const begin = Date.now();
-      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({ code: 'PERMISSION_DENIED', layer: 'user' });
+      expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({
+        code: 'PERMISSION_DENIED',
+        layer: 'user',
+      });
       expect(Date.now() - begin).toBeLessThan(2000);
       expect(signal?.aborted).toBe(true);
       expect(reached()).toEqual([]);
@@ -153,7 +210,9 @@ describe('onPermission', () => {
       return { behavior: 'allow' };
     };
     await asked({ onPermission }, async (manager) => {
-      expect((await manager.callTool('mcp__s__echo', {}, { timeoutMs: 200, maxTotalTimeoutMs: 300 })).isError).toBe(false);
+      expect(
+        (await manager.callTool('mcp__s__echo', {}, { timeoutMs: 200, maxTotalTimeoutMs: 300 })).isError,
+      ).toBe(false);
     });
   });
 
@@ -194,7 +253,10 @@ describe('onPermission', () => {
   });
 
   test('POL-08 remember: session covers that tool of that server, in this manager', async () => {
-    const ask = vi.fn<Ask>(({ tool }) => ({ behavior: 'allow', ...(tool === 'echo' ? { remember: 'session' as const } : {}) }));
+    const ask = vi.fn<Ask>(({ tool }) => ({
+      behavior: 'allow',
+      ...(tool === 'echo' ? { remember: 'session' as const } : {}),
+    }));
     await asked({ onPermission: ask, servers: { s: faulty(), t: faulty() } }, async (manager) => {
       for (let round = 0; round < 3; round += 1) await manager.callTool('mcp__s__echo', { round });
       expect(ask).toHaveBeenCalledTimes(1);

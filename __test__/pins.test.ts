@@ -6,11 +6,44 @@ import { root } from './harness';
 
 /** The contract. Adding a line here is a decision, changing one is a breaking change. */
 const CODES: Record<string, string[]> = {
-  McpConfigError: ['CONFIG_INVALID', 'CONFIG_UNREADABLE', 'CONFIG_WRITE_FAILED', 'SERVER_EXISTS', 'RESERVED_NAME', 'ENTERPRISE_EXCLUSIVE', 'UNSAFE_ARGUMENT'],
-  McpServerError: ['SERVER_UNKNOWN', 'SERVER_DISABLED', 'SERVER_NOT_APPROVED', 'SERVER_REJECTED', 'POLICY_DENIED', 'TOOL_UNKNOWN', 'PROMPT_UNKNOWN', 'SDK_INSTANCE_MISSING'],
+  McpConfigError: [
+    'CONFIG_INVALID',
+    'CONFIG_UNREADABLE',
+    'CONFIG_WRITE_FAILED',
+    'SERVER_EXISTS',
+    'RESERVED_NAME',
+    'ENTERPRISE_EXCLUSIVE',
+    'UNSAFE_ARGUMENT',
+  ],
+  McpServerError: [
+    'SERVER_UNKNOWN',
+    'SERVER_DISABLED',
+    'SERVER_NOT_APPROVED',
+    'SERVER_REJECTED',
+    'POLICY_DENIED',
+    'TOOL_UNKNOWN',
+    'PROMPT_UNKNOWN',
+    'SDK_INSTANCE_MISSING',
+  ],
   McpConnectionError: [
-    'SPAWN_FAILED', 'CONNECT_FAILED', 'CONNECT_TIMEOUT', 'CONNECTION_LOST', 'SERVER_EXITED', 'CIRCUIT_OPEN', 'RETRIES_EXHAUSTED', 'TRANSPORT_BACKPRESSURE',
-    'MESSAGE_TOO_LARGE', 'MESSAGE_INVALID', 'ENDPOINT_ORIGIN_MISMATCH', 'REDIRECT_REFUSED', 'URL_REFUSED', 'HTTP_STATUS', 'TLS_FAILED', 'PROXY_FAILED', 'VERSION_UNSUPPORTED', 'MANAGER_CLOSED',
+    'SPAWN_FAILED',
+    'CONNECT_FAILED',
+    'CONNECT_TIMEOUT',
+    'CONNECTION_LOST',
+    'SERVER_EXITED',
+    'CIRCUIT_OPEN',
+    'RETRIES_EXHAUSTED',
+    'TRANSPORT_BACKPRESSURE',
+    'MESSAGE_TOO_LARGE',
+    'MESSAGE_INVALID',
+    'ENDPOINT_ORIGIN_MISMATCH',
+    'REDIRECT_REFUSED',
+    'URL_REFUSED',
+    'HTTP_STATUS',
+    'TLS_FAILED',
+    'PROXY_FAILED',
+    'VERSION_UNSUPPORTED',
+    'MANAGER_CLOSED',
   ],
   McpSessionExpiredError: ['SESSION_EXPIRED'],
   McpRpcError: ['RPC_ERROR', 'CAPABILITY_MISSING'],
@@ -18,25 +51,83 @@ const CODES: Record<string, string[]> = {
   McpCallError: ['INPUT_INVALID', 'RESULT_INVALID', 'RESULT_TOO_LARGE', 'LIST_LIMIT'],
   McpTimeoutError: ['TIMEOUT'],
   McpPermissionError: ['PERMISSION_DENIED', 'PERMISSION_REQUIRED'],
-  McpAuthError: ['AUTH_REQUIRED', 'AUTH_FAILED', 'AUTH_ISSUER_MISMATCH', 'AUTH_SCOPE_INSUFFICIENT', 'AUTH_STORE_FAILED'],
+  McpAuthError: [
+    'AUTH_REQUIRED',
+    'AUTH_FAILED',
+    'AUTH_ISSUER_MISMATCH',
+    'AUTH_SCOPE_INSUFFICIENT',
+    'AUTH_STORE_FAILED',
+  ],
   McpElicitationError: ['ELICITATION_DECLINED', 'ELICITATION_LIMIT'],
-  McpBridgeError: ['BRIDGE_CLOSED', 'BRIDGE_AUTH_FAILED', 'BRIDGE_PROTOCOL', 'BRIDGE_EPOCH', 'BRIDGE_DISABLED'],
+  McpBridgeError: [
+    'BRIDGE_CLOSED',
+    'BRIDGE_AUTH_FAILED',
+    'BRIDGE_PROTOCOL',
+    'BRIDGE_EPOCH',
+    'BRIDGE_DISABLED',
+  ],
   McpError: ['INTERNAL', 'SANITIZE_UNSTABLE'],
   TypeError: ['INVALID_ARGUMENT'],
 };
 
-const EVENTS = ['status', 'toolsChanged', 'promptsChanged', 'resourcesChanged', 'resourceUpdated', 'log', 'diagnostic', 'callProgress'];
-
-const METHODS = [
-  'load', 'configReport', 'addServer', 'removeServer', 'setServerEnabled', 'connect', 'ready', 'reconnect', 'restart', 'disconnect', 'close', 'status', 'ping',
-  'listTools', 'callTool', 'callTools', 'listPrompts', 'getPrompt', 'runSlashCommand', 'listResources', 'listResourceTemplates', 'readResource',
-  'subscribeResource', 'unsubscribeResource', 'complete', 'setLogLevel', 'setRoots', 'request',
+const EVENTS = [
+  'status',
+  'toolsChanged',
+  'promptsChanged',
+  'resourcesChanged',
+  'resourceUpdated',
+  'log',
+  'diagnostic',
+  'callProgress',
 ];
 
-const FUNCTIONS = ['normalizeName', 'buildToolName', 'parseToolName', 'sanitizeUnicode', 'classifyTool', 'expandEnv', 'decidePermission', 'windowsCommand', 'partitionCalls'];
+const METHODS = [
+  'load',
+  'configReport',
+  'addServer',
+  'removeServer',
+  'setServerEnabled',
+  'connect',
+  'ready',
+  'reconnect',
+  'restart',
+  'disconnect',
+  'close',
+  'status',
+  'ping',
+  'listTools',
+  'callTool',
+  'callTools',
+  'listPrompts',
+  'getPrompt',
+  'runSlashCommand',
+  'listResources',
+  'listResourceTemplates',
+  'readResource',
+  'subscribeResource',
+  'unsubscribeResource',
+  'complete',
+  'setLogLevel',
+  'setRoots',
+  'request',
+];
+
+const FUNCTIONS = [
+  'normalizeName',
+  'buildToolName',
+  'parseToolName',
+  'sanitizeUnicode',
+  'classifyTool',
+  'expandEnv',
+  'decidePermission',
+  'windowsCommand',
+  'partitionCalls',
+];
 
 const declarations = readFileSync(join(root, 'index.d.ts'), 'utf8');
-const exported = Object.keys(entry).filter((name) => name !== 'default').sort();
+const exported = Object.keys(entry)
+  .filter((name) => name !== 'default')
+  .sort();
 
 describe('pins', () => {
   test('USE-01 the exports', () => {
@@ -45,7 +136,9 @@ describe('pins', () => {
   });
 
   test('USE-01 everything exported is declared, everything declared is exported', () => {
-    const declared = [...declarations.matchAll(/^export (?:declare )?(?:abstract )?(?:class|function|const) (\w+)/gm)].map(([, name]) => name);
+    const declared = [
+      ...declarations.matchAll(/^export (?:declare )?(?:abstract )?(?:class|function|const) (\w+)/gm),
+    ].map(([, name]) => name);
     expect([...new Set(declared)].sort()).toEqual(exported);
   });
 
@@ -59,7 +152,8 @@ describe('pins', () => {
     const fromDeclarations: Record<string, string[]> = {};
     let current = '';
     for (const line of declarations.split('\n')) {
-      const [, className, codes] = /^ \* (?:(Mcp\w*Error|TypeError) )?\s+([A-Z][A-Z_]+(?: [A-Z][A-Z_]+)*)(?: \(.*)?$/.exec(line) ?? [];
+      const [, className, codes] =
+        /^ \* (?:(Mcp\w*Error|TypeError) )?\s+([A-Z][A-Z_]+(?: [A-Z][A-Z_]+)*)(?: \(.*)?$/.exec(line) ?? [];
       if (codes === undefined) continue;
       current = className ?? current;
       (fromDeclarations[current] ??= []).push(...codes.split(' '));
@@ -73,9 +167,14 @@ describe('pins', () => {
   });
 
   test('USE-01 the methods', () => {
-    for (const name of METHODS) expect(Object.getOwnPropertyDescriptor(entry.McpManager.prototype, name)?.value, name).toBeTypeOf('function');
+    for (const name of METHODS)
+      expect(Object.getOwnPropertyDescriptor(entry.McpManager.prototype, name)?.value, name).toBeTypeOf(
+        'function',
+      );
     expect(entry.McpManager.prototype[Symbol.asyncDispose]).toBeTypeOf('function');
-    const own = Object.getOwnPropertyNames(entry.McpManager.prototype).filter((name) => name !== 'constructor');
+    const own = Object.getOwnPropertyNames(entry.McpManager.prototype).filter(
+      (name) => name !== 'constructor',
+    );
     expect(own.sort()).toEqual([...METHODS].sort());
   });
 
@@ -91,13 +190,18 @@ describe('pins', () => {
   test('USE-01 every declared member has a comment', () => {
     const lines = declarations.split('\n');
     const bare = lines.filter((line, at) => {
-      const isMember = /^\s+(?:readonly )?(?:\[?[\w.]+\]?)\??(?:\(|: )/.test(line) && !/^\s*(?:\*|\/\*|\/\/|\|)/.test(line);
+      const isMember =
+        /^\s+(?:readonly )?(?:\[?[\w.]+\]?)\??(?:\(|: )/.test(line) && !/^\s*(?:\*|\/\*|\/\/|\|)/.test(line);
       const isTop = /^export (?:class|interface|type|function|const)/.test(line);
       if (!isMember && !isTop) return false;
       const before = lines[at - 1].trim();
       return !before.endsWith('*/');
     });
     // Parameters that stand on lines of their own are told apart by their indentation.
-    expect(bare.filter((line) => /^(?: {2}\S|export)/.test(line)).filter((line) => !/^ {2}(?:tool|rules|server|options): /.test(line))).toEqual([]);
+    expect(
+      bare
+        .filter((line) => /^(?: {2}\S|export)/.test(line))
+        .filter((line) => !/^ {2}(?:tool|rules|server|options): /.test(line)),
+    ).toEqual([]);
   });
 });

@@ -3,17 +3,32 @@ import { describe, expect, test } from 'vitest';
 import type { McpManager, PromptResult } from '..';
 import { caught, faulty, notes, temporaryDirectory, withFaulty, withManager } from './harness';
 
-const said = ({ messages }: PromptResult) => messages.map(({ content }) => (content.type === 'text' ? content.text : content.type)).join('|');
+const said = ({ messages }: PromptResult) =>
+  messages.map(({ content }) => (content.type === 'text' ? content.text : content.type)).join('|');
 
 describe('prompts', () => {
   test('PRM-01 the list', async () => {
     await withFaulty([], async (manager) => {
       await manager.connect();
       const prompts = await manager.listPrompts();
-      expect(prompts.map(({ name }) => name).sort()).toEqual(['mcp__s__code_review', 'mcp__s__greet', 'mcp__s__mixed', 'mcp__s__plain']);
+      expect(prompts.map(({ name }) => name).sort()).toEqual([
+        'mcp__s__code_review',
+        'mcp__s__greet',
+        'mcp__s__mixed',
+        'mcp__s__plain',
+      ]);
       expect(prompts.find(({ promptName }) => promptName === 'greet')).toEqual({
-        name: 'mcp__s__greet', promptName: 'greet', server: 's', type: 'prompt', source: 'mcp', title: 'Greeting', description: 'Greets',
-        arguments: [{ name: 'name', description: 'Who', required: true }, expect.objectContaining({ name: 'style' })],
+        name: 'mcp__s__greet',
+        promptName: 'greet',
+        server: 's',
+        type: 'prompt',
+        source: 'mcp',
+        title: 'Greeting',
+        description: 'Greets',
+        arguments: [
+          { name: 'name', description: 'Who', required: true },
+          expect.objectContaining({ name: 'style' }),
+        ],
       });
       expect(prompts.find(({ promptName }) => promptName === 'plain')?.arguments).toEqual([]);
     });
@@ -21,11 +36,18 @@ describe('prompts', () => {
 
   test('PRM-01 arguments by name and by place; what is too much joins the last', async () => {
     await withFaulty([], async (manager) => {
-      expect(said(await manager.getPrompt('mcp__s__greet', { name: 'Ada', style: 'warmly' }))).toBe('Hello Ada, warmly');
+      expect(said(await manager.getPrompt('mcp__s__greet', { name: 'Ada', style: 'warmly' }))).toBe(
+        'Hello Ada, warmly',
+      );
       expect(said(await manager.getPrompt('mcp__s__greet', ['Ada', 'warmly']))).toBe('Hello Ada, warmly');
-      expect(said(await manager.getPrompt('mcp__s__greet', ['Ada', 'very', 'warmly', 'so']))).toBe('Hello Ada, very warmly so');
+      expect(said(await manager.getPrompt('mcp__s__greet', ['Ada', 'very', 'warmly', 'so']))).toBe(
+        'Hello Ada, very warmly so',
+      );
       expect(said(await manager.getPrompt('mcp__s__greet', ['Ada']))).toBe('Hello Ada, plainly');
-      expect(await manager.getPrompt('mcp__s__greet', { name: 'Ada' })).toMatchObject({ description: 'Greets', messages: [{ role: 'user', content: { type: 'text' } }] });
+      expect(await manager.getPrompt('mcp__s__greet', { name: 'Ada' })).toMatchObject({
+        description: 'Greets',
+        messages: [{ role: 'user', content: { type: 'text' } }],
+      });
     });
   });
 
@@ -52,7 +74,10 @@ describe('prompts', () => {
   test('PRM-01 CAL-03 content is mapped as that of tools', async () => {
     await withFaulty([], async (manager) => {
       const { messages } = await manager.getPrompt('mcp__s__mixed');
-      expect(messages).toMatchObject([{ role: 'user', content: { type: 'image', mimeType: 'image/png' } }, { role: 'assistant', content: { type: 'text', text: 'embedded' } }]);
+      expect(messages).toMatchObject([
+        { role: 'user', content: { type: 'image', mimeType: 'image/png' } },
+        { role: 'assistant', content: { type: 'text', text: 'embedded' } },
+      ]);
     });
   });
 
@@ -72,7 +97,10 @@ describe('prompts', () => {
 
   test('PROMPT_UNKNOWN with suggestions', async () => {
     await withFaulty([], async (manager) => {
-      const attempts: ((manager: McpManager) => Promise<unknown>)[] = [(m) => m.getPrompt('mcp__s__gret'), (m) => m.runSlashCommand('/mcp__s__gret x')];
+      const attempts: ((manager: McpManager) => Promise<unknown>)[] = [
+        (m) => m.getPrompt('mcp__s__gret'),
+        (m) => m.runSlashCommand('/mcp__s__gret x'),
+      ];
       for (const attempt of attempts) {
         const error = await caught(attempt(manager));
         expect(error).toMatchObject({ code: 'PROMPT_UNKNOWN', name: 'McpServerError' });
@@ -84,10 +112,13 @@ describe('prompts', () => {
 
   test('PRO-05 a server without prompts: an empty list, no request', async () => {
     const file = join(temporaryDirectory(), 'notes');
-    await withManager({ servers: { a: faulty('--capabilities', '{"tools":{}}', '--notes', file), b: faulty() } }, async (manager) => {
-      await manager.connect();
-      expect(new Set((await manager.listPrompts()).map(({ server }) => server))).toEqual(new Set(['b']));
-      expect(notes(file).map(({ method }) => method)).not.toContain('prompts/list');
-    });
+    await withManager(
+      { servers: { a: faulty('--capabilities', '{"tools":{}}', '--notes', file), b: faulty() } },
+      async (manager) => {
+        await manager.connect();
+        expect(new Set((await manager.listPrompts()).map(({ server }) => server))).toEqual(new Set(['b']));
+        expect(notes(file).map(({ method }) => method)).not.toContain('prompts/list');
+      },
+    );
   });
 });

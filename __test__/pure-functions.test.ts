@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { classifyTool, decidePermission, expandEnv, partitionCalls, sanitizeUnicode, version, windowsCommand, type PermissionRules } from '..';
+import {
+  classifyTool,
+  decidePermission,
+  expandEnv,
+  partitionCalls,
+  sanitizeUnicode,
+  version,
+  windowsCommand,
+  type PermissionRules,
+} from '..';
 import { thrown } from './harness';
 
 describe('sanitizeUnicode', () => {
@@ -30,7 +39,9 @@ describe('sanitizeUnicode', () => {
   });
 
   test('SEC-04 keys of a prototype stay plain keys', () => {
-    const cleaned = sanitizeUnicode(JSON.parse('{"__proto__":{"isAdmin":true},"constructor":"c"}') as Record<string, unknown>);
+    const cleaned = sanitizeUnicode(
+      JSON.parse('{"__proto__":{"isAdmin":true},"constructor":"c"}') as Record<string, unknown>,
+    );
     expect(Object.getPrototypeOf(cleaned)).toBe(Object.prototype);
     expect((cleaned as { isAdmin?: boolean }).isAdmin).toBeUndefined();
     expect(Object.keys(cleaned).sort()).toEqual(['__proto__', 'constructor']);
@@ -114,18 +125,24 @@ describe('decidePermission', () => {
 });
 
 describe('windowsCommand', () => {
-  test.each(['npx', 'npm', 'pnpm', 'yarn', 'bunx', 'uvx', 'tool.cmd', 'C:\\x\\run.BAT'])('CFG-06 %s runs through cmd /c', (command) => {
-    const run = windowsCommand(command, ['-y', 'pkg']);
-    expect(run.command.toLowerCase()).toMatch(/cmd(\.exe)?$/);
-    expect(run.args.map((arg) => arg.toLowerCase())).toContain('/c');
-  });
+  test.each(['npx', 'npm', 'pnpm', 'yarn', 'bunx', 'uvx', 'tool.cmd', 'C:\\x\\run.BAT'])(
+    'CFG-06 %s runs through cmd /c',
+    (command) => {
+      const run = windowsCommand(command, ['-y', 'pkg']);
+      expect(run.command.toLowerCase()).toMatch(/cmd(\.exe)?$/);
+      expect(run.args.map((arg) => arg.toLowerCase())).toContain('/c');
+    },
+  );
 
   test('CFG-06 other commands stay as they are', () => {
     expect(windowsCommand('node', ['a b', '"q"'])).toEqual({ command: 'node', args: ['a b', '"q"'] });
   });
 
   test.each(['a\nb', 'a\r\nb', 'a\rb'])('CFG-06 B5 a line break is refused: %j', (argument) => {
-    expect(thrown(() => windowsCommand('npx', [argument]))).toMatchObject({ code: 'UNSAFE_ARGUMENT', name: 'McpConfigError' });
+    expect(thrown(() => windowsCommand('npx', [argument]))).toMatchObject({
+      code: 'UNSAFE_ARGUMENT',
+      name: 'McpConfigError',
+    });
   });
 
   test('CFG-06 no argument brings a second command', () => {
@@ -142,7 +159,12 @@ describe('partitionCalls', () => {
   test('TOL-07 neighbours that are safe share a group, the others are alone, order kept', () => {
     const calls = ['r1', 'r2', 'w1', 'w2', 'r3'].map((tool) => ({ tool, extra: tool.length }));
     const groups = partitionCalls(calls, (tool) => tool.startsWith('r'));
-    expect(groups.map((group) => group.map(({ tool }) => tool))).toEqual([['r1', 'r2'], ['w1'], ['w2'], ['r3']]);
+    expect(groups.map((group) => group.map(({ tool }) => tool))).toEqual([
+      ['r1', 'r2'],
+      ['w1'],
+      ['w2'],
+      ['r3'],
+    ]);
     expect(groups[0][0]).toBe(calls[0]);
     expect(partitionCalls([], () => true)).toEqual([]);
   });

@@ -32,7 +32,10 @@ describe('many at once', () => {
           const reason = new Error(`reason ${n}`);
           const call = manager.callTool('mcp__s__sleep', { ms: 10, n }, { signal: controller.signal });
           setTimeout(() => controller.abort(reason), 8 + (n % 8));
-          return call.then((answer) => jsonOf(answer).n === n, (error: unknown) => error === reason);
+          return call.then(
+            (answer) => jsonOf(answer).n === n,
+            (error: unknown) => error === reason,
+          );
         }),
       );
       expect(outcomes.every(Boolean)).toBe(true);
@@ -73,7 +76,10 @@ describe('many at once', () => {
   }, 60_000);
 
   test('Q10 several managers at the same time know nothing of each other', async () => {
-    const managers = Array.from({ length: 5 }, () => new McpManager({ ...DEFAULTS, servers: { s: faulty() } }));
+    const managers = Array.from(
+      { length: 5 },
+      () => new McpManager({ ...DEFAULTS, servers: { s: faulty() } }),
+    );
     try {
       const statuses = await Promise.all(managers.map((manager) => manager.connect('s')));
       expect(new Set(statuses.map(({ pid }) => pid)).size).toBe(5);

@@ -23,12 +23,20 @@ import {
 } from '..';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
-const same = <A, B>(_: Equal<A, B>): void => undefined;
+const same = <A, B>(answer: Equal<A, B>): void => void answer;
 
 const options: McpManagerOptions = {
   cwd: '/project',
   clientInfo: { name: 'host', version: '1.0.0' },
-  servers: { files: { command: 'npx', args: ['-y', 'server'], env: { A: 'b' }, toolTimeoutMs: 1000, tools: { include: ['a'] } } },
+  servers: {
+    files: {
+      command: 'npx',
+      args: ['-y', 'server'],
+      env: { A: 'b' },
+      toolTimeoutMs: 1000,
+      tools: { include: ['a'] },
+    },
+  },
   config: false,
   permissions: { allow: ['mcp__files__read_*'], deny: ['mcp__files__delete'] },
   onPermission: async ({ server, tool, input, signal }): Promise<PermissionAnswer> => {
@@ -73,7 +81,10 @@ export async function program(): Promise<void> {
     path: string;
   }
   const typed: Arguments = { path: '/x' };
-  const result: ToolResult = await manager.callTool('mcp__files__read', typed, { timeoutMs: 5, onProgress: ({ progress, total }) => void (progress + (total ?? 0)) });
+  const result: ToolResult = await manager.callTool('mcp__files__read', typed, {
+    timeoutMs: 5,
+    onProgress: ({ progress, total }) => void (progress + (total ?? 0)),
+  });
   await manager.callTool({ server: 'files', tool: 'read' });
   for (const block of result.content) show(block);
   // @ts-expect-error the wire result is read-only
@@ -90,7 +101,12 @@ export async function program(): Promise<void> {
   await manager.getPrompt('mcp__files__x', ['a', 'b']);
   const [content] = await manager.readResource('files', 'file:///x', { blobs: 'buffer' });
   same<typeof content.data, Uint8Array | undefined>(true);
-  const { values } = await manager.complete('files', { type: 'ref/prompt', name: 'x' }, { name: 'a', value: '' }, { arguments: { b: 'c' } });
+  const { values } = await manager.complete(
+    'files',
+    { type: 'ref/prompt', name: 'x' },
+    { name: 'a', value: '' },
+    { arguments: { b: 'c' } },
+  );
   same<typeof values, string[]>(true);
   await manager.close({ mode: 'fast' });
 }
@@ -115,8 +131,10 @@ export function explain(error: unknown): string {
   if (error instanceof McpTimeoutError) return `${error.kind} after ${error.elapsedMs}`;
   if (error instanceof McpToolCallError) return String(error.result.content.length);
   if (error instanceof McpPermissionError) return error.layer;
-  if (error instanceof McpConnectionError) return [error.delivered, error.exit?.code, error.stderrTail?.at(-1), error.nextRetryAt].join();
-  if (error instanceof McpError) return `${error.code} ${error.server ?? ''} ${error.retryable} ${String(error.cause)}`;
+  if (error instanceof McpConnectionError)
+    return [error.delivered, error.exit?.code, error.stderrTail?.at(-1), error.nextRetryAt].join();
+  if (error instanceof McpError)
+    return `${error.code} ${error.server ?? ''} ${error.retryable} ${String(error.cause)}`;
   return 'not ours';
 }
 
