@@ -25,7 +25,8 @@ const MAX_TEXT_BYTES: usize = 64 << 20;
 const MAX_ROWS: usize = 1_000_000;
 const MAX_CACHED: usize = 16;
 
-const ASCII_LINE: &str = r#"a "line" like any other, with its number in front of it, of plain ASCII characters."#;
+const ASCII_LINE: &str =
+    r#"a "line" like any other, with its number in front of it, of plain ASCII characters."#;
 const CJK_LINE: &str = "工具的回答可以很长、也可以全部是汉字、可是一个字都不能少。";
 
 const PARSE_ERROR: i32 = -32700;
