@@ -5,3 +5,4 @@
 pub mod diagnostic;
 pub mod environment;
 pub mod error;
+pub mod transport;
