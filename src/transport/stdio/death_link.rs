@@ -55,6 +55,9 @@ const SETSID: [&str; 2] = ["/usr/bin/setsid", "/bin/setsid"];
 /// A program that lived shorter than this is not started again at once.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 
+/// After so many short lives in a row it counts as not available.
+const SHORT_LIVES: u32 = 3;
+
 /// First and longest pause before it is started again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
@@ -135,7 +138,8 @@ impl DeathLink {
     }
 
     pub(super) fn available(&self) -> bool {
-        !self.state().failed
+        let state = self.state();
+        !state.failed && state.short_lives < SHORT_LIVES
     }
 
     /// Number of the running program.
@@ -143,6 +147,14 @@ impl DeathLink {
     pub(super) fn program(&self) -> Option<u32> {
         let state = self.state();
         state.running.as_ref().map(|running| running.program.as_raw_nonzero().get().unsigned_abs())
+    }
+
+    /// Closes the pipe as the death of this process would.
+    #[cfg(test)]
+    pub(super) fn break_off(&self) {
+        let mut state = self.state();
+        state.generation += 1;
+        state.running = None;
     }
 
     pub(super) fn expect_birth(self: &Arc<Self>) -> Expectation {
@@ -262,21 +274,19 @@ impl State {
 }
 
 fn launch(shell: &Path) -> std::io::Result<(Child, Running)> {
+    // `setsid` itself would start, and only then miss the shell.
+    if !shell.is_file() {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
     let (reader, pipe) = std::io::pipe()?;
     fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
-    let mut command = match SETSID.iter().find(|program| Path::new(program).is_file()) {
-        // It makes a session only when it does not lead a group yet, then becomes the shell.
-        Some(setsid) => {
-            let mut command = Command::new(setsid);
-            command.arg(shell);
-            command
-        }
-        None => {
-            let mut command = Command::new(shell);
-            command.process_group(0);
-            command
-        }
-    };
+    let mut command = Command::new(shell);
+    command.process_group(0);
+    if let Some(setsid) = SETSID.iter().find(|program| Path::new(program).is_file()) {
+        // It makes a session only while it leads no group, then becomes the shell.
+        command = Command::new(setsid);
+        command.arg(shell);
+    }
     let child = command
         .args(["-c", PROGRAM, "mcp-switchboard-death-link"])
         .arg(format!("{MARKER}={}", strays::host_marker()))

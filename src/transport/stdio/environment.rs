@@ -55,9 +55,7 @@ pub(super) fn child_environment(
     let mut variables: BTreeMap<String, (&str, &str)> = BTreeMap::new();
     for (name, value) in &host.vars {
         let key = fold(name);
-        let wanted = matches!(inherit, Inherit::All)
-            || is_safe(host.platform, &key)
-            || named.iter().any(|name| *name == key);
+        let wanted = matches!(inherit, Inherit::All) || is_safe(host.platform, &key) || named.contains(&key);
         if wanted && key != MARKER && !value.starts_with("()") {
             variables.insert(key, (name, value));
         }

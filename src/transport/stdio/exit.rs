@@ -95,6 +95,10 @@ impl ExitWatch {
     }
 
     #[cfg(target_os = "linux")]
+    #[expect(
+        deprecated,
+        reason = "an owned descriptor keeps what the unsafe successor asks its caller to promise"
+    )]
     fn by_descriptor(child: Pid) -> Option<Self> {
         use rustix::process::{PidfdFlags, pidfd_open};
         use tokio::io::{Interest, unix::AsyncFd};

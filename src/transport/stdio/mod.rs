@@ -115,7 +115,7 @@ impl Default for ShutdownTimes {
             grace: Duration::from_secs(2),
             term: Duration::from_secs(2),
             fast_int: Duration::from_millis(500),
-            fast_term: Duration::from_millis(1000),
+            fast_term: Duration::from_secs(1),
         }
     }
 }

@@ -177,7 +177,9 @@ pub fn close_all_now(
             return living.iter().map(|process| process.pid()).collect();
         }
         if let Some(signal) = progress.due(Instant::now()).and_then(signal_of) {
-            living.iter().for_each(|process| process.group().signal(signal));
+            for process in &living {
+                process.group().signal(signal);
+            }
         }
         std::thread::sleep(POLL.min(progress.until_next(Instant::now()).unwrap_or(POLL)));
     }
