@@ -126,6 +126,7 @@ struct State {
 struct Running {
     pipe: PipeWriter,
     program: Pid,
+    since: Instant,
 }
 
 impl DeathLink {
@@ -139,7 +140,8 @@ impl DeathLink {
 
     pub(super) fn available(&self) -> bool {
         let state = self.state();
-        !state.failed && state.short_lives < SHORT_LIVES
+        let settled = state.running.as_ref().is_some_and(|running| running.since.elapsed() >= SHORT_LIFE);
+        !state.failed && (settled || state.short_lives < SHORT_LIVES)
     }
 
     /// Number of the running program.
@@ -298,7 +300,7 @@ fn launch(shell: &Path) -> std::io::Result<(Child, Running)> {
         .stderr(Stdio::null())
         .spawn()?;
     let program = pid_of(&child).ok_or(std::io::ErrorKind::Other)?;
-    Ok((child, Running { pipe, program }))
+    Ok((child, Running { pipe, program, since: Instant::now() }))
 }
 
 fn pid_of(child: &Child) -> Option<Pid> {

@@ -37,7 +37,8 @@ mod strays;
 #[cfg(unix)]
 mod supervision;
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 
 use std::path::PathBuf;

@@ -124,10 +124,13 @@ impl ProcessGroup {
     /// Elsewhere a signal to a group of zombies alone is refused.
     #[cfg(not(target_os = "linux"))]
     fn look(&self, _not_before: Instant) -> Presence {
+        use rustix::io::Errno;
+
         match rustix::process::test_kill_process_group(self.leader) {
             Ok(()) => Presence::Living(Vec::new()),
             Err(_) if self.leader_exit().is_none() => Presence::Living(vec![self.number()]),
-            Err(_) => Presence::Gone,
+            Err(Errno::SRCH | Errno::PERM) => Presence::Gone,
+            Err(_) => Presence::Unknown,
         }
     }
 }

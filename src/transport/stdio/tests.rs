@@ -84,10 +84,10 @@ fn alone(test: &str) -> bool {
         .env(ALONE, test)
         .output()
         .expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}\n{}",
+        output.status.success() && printed.contains("1 passed"),
+        "{printed}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
     false

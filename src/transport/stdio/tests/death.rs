@@ -60,20 +60,20 @@ fn host(mode: &str) -> Host {
         .spawn()
         .expect("the host starts");
     let mut members = Vec::new();
-    let mut link = 0;
+    let mut link_program = 0;
     let output = BufReader::new(child.stdout.take().expect("piped"));
     for line in output.lines() {
         let line = line.expect("readable");
         if let Some(numbers) = line.strip_prefix("SERVER ") {
             members.extend(numbers.split(' ').map(|number| number.parse::<u32>().expect("a number")));
         } else if let Some(number) = line.strip_prefix("LINK ") {
-            link = number.parse().expect("a number");
+            link_program = number.parse().expect("a number");
         } else if line == "READY" {
             break;
         }
     }
     assert_eq!(members.len(), SERVERS * 4, "the host is up");
-    Host { child, members, link }
+    Host { child, members, link: link_program }
 }
 
 fn pid(number: u32) -> Pid {
@@ -176,7 +176,9 @@ fn std_05_a_group_taken_off_is_left_alone() {
             command.arg("1000").spawn().expect("it starts")
         })
         .collect();
-    children.iter().for_each(|child| link.remember(child.id()));
+    for child in &children {
+        link.remember(child.id());
+    }
     link.forget(children[1].id());
     link.break_off();
     wait_until("the others are killed", Duration::from_secs(2), || {

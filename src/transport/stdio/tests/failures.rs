@@ -13,7 +13,7 @@ fn recipe(command: &str) -> StdioRecipe {
     StdioRecipe { command: command.to_owned(), args: Vec::new(), ..shell("") }
 }
 
-async fn refused(recipe: &StdioRecipe) -> McpError {
+fn refused(recipe: &StdioRecipe) -> McpError {
     let error = spawn(recipe, &Environment::capture(), Box::new(|_| {})).expect_err("it must not start");
     assert_eq!(error.server(), Some("fixture"));
     error
@@ -26,8 +26,8 @@ fn fact(error: &McpError, name: &str) -> String {
 }
 
 /// The reason of a permanent failure.
-async fn reason(recipe: &StdioRecipe) -> String {
-    let error = refused(recipe).await;
+fn reason(recipe: &StdioRecipe) -> String {
+    let error = refused(recipe);
     assert_eq!(error.code(), ErrorCode::SpawnFailed, "{error}");
     fact(&error, "reason")
 }
@@ -35,12 +35,12 @@ async fn reason(recipe: &StdioRecipe) -> String {
 #[tokio::test]
 async fn std_06_not_found_names_the_path_that_was_searched_and_whose_it_is() {
     let mut recipe = recipe("no-such-program-x");
-    let error = refused(&recipe).await;
+    let error = refused(&recipe);
     let host = Environment::capture().get("PATH").expect("a path").to_owned();
     assert!(error.message().contains(&host) && error.message().contains("host's PATH"), "{error}");
     assert_eq!((fact(&error, "reason"), fact(&error, "pathFrom")), ("not-found".into(), "host".into()));
     recipe.env = vec![("PATH".to_owned(), "/only/here".to_owned())];
-    let error = refused(&recipe).await;
+    let error = refused(&recipe);
     assert!(error.message().contains("/only/here") && error.message().contains("definition"), "{error}");
     assert_eq!(
         (fact(&error, "searchedPath"), fact(&error, "pathFrom")),
@@ -73,16 +73,16 @@ async fn f_022_and_f_023_each_failure_has_its_reason() {
         (StdioRecipe { cwd: Some(scratch.0.join("plain.txt")), ..shell("") }, "cwd-not-directory"),
     ];
     for (recipe, expected) in cases {
-        assert_eq!(reason(&recipe).await, expected, "{:?}", recipe.command);
+        assert_eq!(reason(&recipe), expected, "{:?}", recipe.command);
     }
 }
 
 #[tokio::test]
 async fn b8_a_missing_directory_is_told_apart_by_who_chose_it() {
     let gone = PathBuf::from("/no/such/directory");
-    let error = refused(&StdioRecipe { cwd: Some(gone.clone()), ..shell("") }).await;
+    let error = refused(&StdioRecipe { cwd: Some(gone.clone()), ..shell("") });
     assert!(error.message().contains("correct cwd"), "{error}");
-    let error = refused(&StdioRecipe { default_cwd: gone.clone(), ..shell("") }).await;
+    let error = refused(&StdioRecipe { default_cwd: gone.clone(), ..shell("") });
     assert!(error.message().contains("set cwd"), "{error}");
     assert_eq!(fact(&error, "cwd"), gone.to_str().expect("text"));
 }
@@ -105,7 +105,7 @@ async fn std_06_the_command_is_searched_in_the_childs_path_and_relative_to_its_d
         cwd: Some(scratch.0.clone()),
         ..recipe("tool")
     };
-    assert_eq!(reason(&empty).await, "not-found", "an empty element is not the working directory");
+    assert_eq!(reason(&empty), "not-found", "an empty element is not the working directory");
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn f_023_a_program_that_is_being_written_is_a_passing_failure() {
     let program = scratch.0.join("program");
     std::fs::copy("/bin/sh", &program).expect("a copy");
     let writer = std::fs::OpenOptions::new().append(true).open(&program).expect("open");
-    let error = refused(&recipe(program.to_str().expect("text"))).await;
+    let error = refused(&recipe(program.to_str().expect("text")));
     drop(writer);
     assert_eq!((error.code(), fact(&error, "reason")), (ErrorCode::ConnectFailed, "file-busy".to_owned()));
 }
@@ -155,7 +155,7 @@ fn std_06_arguments_and_values_never_stand_in_an_error() {
         env: vec![("KEY".into(), "sesame\0".into())],
         ..recipe("no-such-program-x")
     };
-    let error = runtime.block_on(refused(&recipe));
+    let error = runtime.block_on(async { refused(&recipe) });
     assert!(!error.to_json().contains("sesame"));
 }
 

@@ -79,7 +79,7 @@ async fn std_04_fast_goes_from_sigint_over_sigterm_to_sigkill() {
         let began = Instant::now();
         let report = process.close(CloseMode::Fast, &ShutdownTimes::default()).await;
         assert_eq!(report.step, step);
-        assert!(began.elapsed() < Duration::from_millis(2000), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     }
 }
 
@@ -239,7 +239,7 @@ fn std_04_closing_all_at_exit_needs_no_runtime() {
     let began = Instant::now();
     let left = close_all_now(processes, &ShutdownTimes::default());
     assert!(left.is_empty());
-    assert!(began.elapsed() >= Duration::from_millis(1000) && began.elapsed() < Duration::from_millis(1600));
+    assert!(began.elapsed() >= Duration::from_secs(1) && began.elapsed() < Duration::from_millis(1600));
     assert!(members.iter().all(|member| !alive(*member)));
     let began = Instant::now();
     let polite = runtime.block_on(async { run(&shell("exec sleep 1000")) });

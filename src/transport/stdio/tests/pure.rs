@@ -103,7 +103,8 @@ fn std_04_a_stronger_order_replaces_a_weaker_one_and_never_the_other_way() {
 
 #[test]
 fn process_table_lines_are_read_whatever_the_name_holds() {
-    let cases: [(&[u8], Option<(u8, u32)>); 6] = [
+    type Case = (&'static [u8], Option<(u8, u32)>);
+    let cases: [Case; 6] = [
         (b"17 (sh) S 1 42 42 0 -1", Some((b'S', 42))),
         (b"17 (a) b (c)) Z 1 7 7 0", Some((b'Z', 7))),
         (b"17 (\xff\xfe) R 1 9 9 0", Some((b'R', 9))),
