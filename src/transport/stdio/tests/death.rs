@@ -50,6 +50,17 @@ struct Host {
     link: u32,
 }
 
+/// A test that fails leaves nobody either.
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for member in self.members.iter().filter(|member| alive(**member)) {
+            let _ = kill_process(pid(*member), Signal::KILL);
+        }
+    }
+}
+
 fn host(mode: &str) -> Host {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "transport::stdio::tests::death::host_fixture", "--nocapture", "--test-threads=1"])
@@ -101,7 +112,6 @@ fn f_018_bey_02_a_host_killed_with_sigkill_leaves_nobody() {
     assert!(host.members.iter().all(|member| alive(*member)), "they live as long as the host");
     host.child.kill().expect("killed");
     all_gone(&host);
-    let _ = host.child.wait();
 }
 
 #[test]
@@ -132,7 +142,6 @@ fn std_05_the_death_link_has_its_own_session_and_ignores_what_a_terminal_sends()
     }
     host.child.kill().expect("killed");
     all_gone(&host);
-    let _ = host.child.wait();
 }
 
 #[test]
