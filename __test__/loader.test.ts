@@ -56,6 +56,14 @@ describe('without a binary', () => {
     expect(stderr).toContain('come from another platform');
   });
 
+  it('does not blame the lock file when the right package is there but does not load', () => {
+    installPlatformPackage(triple, 'throw new Error("version GLIBC_9.99 not found\\nmore");');
+    const { stderr } = load();
+    expect(stderr).toContain(`tried @mcp-switchboard/${triple}: version GLIBC_9.99 not found\n`);
+    expect(stderr).toContain('installed but does not load');
+    expect(stderr).not.toContain('another platform');
+  });
+
   it('says why a file that is there does not load', () => {
     writeFileSync(join(loader, '..', `mcp-switchboard.${triple}.node`), 'no library');
     const { status, stderr } = load();
