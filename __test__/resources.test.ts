@@ -1,0 +1,224 @@
+import { readFileSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import {
+  caught,
+  eventually,
+  faulty,
+  nextEvent,
+  notes,
+  pause,
+  temporaryDirectory,
+  withFaulty,
+  withManager,
+} from './harness';
+
+describe('resources', () => {
+  test('RES-01 the list, and templates', async () => {
+    await withFaulty([], async (manager) => {
+      await manager.connect();
+      const resources = await manager.listResources();
+      expect(resources.find(({ name }) => name === 'text')).toEqual({
+        uri: 'test://text',
+        name: 'text',
+        title: 'A text',
+        description: 'Some text',
+        mimeType: 'text/plain',
+        size: 5,
+        annotations: { priority: 1 },
+        server: 's',
+      });
+      expect(resources).toHaveLength(3);
+      expect(await manager.listResourceTemplates()).toEqual([
+        {
+          uriTemplate: 'test://item/{id}',
+          name: 'item',
+          title: 'Item',
+          description: 'One item',
+          mimeType: 'text/plain',
+          server: 's',
+        },
+      ]);
+    });
+  });
+
+  test('RES-01 one failing server never hides the lists of the others', async () => {
+    await withManager(
+      {
+        retry: { attempts: 1 },
+        connectTimeoutMs: 400,
+        servers: {
+          good: faulty(),
+          bad: faulty('--silent'),
+          loop: faulty('--cursor-loop'),
+          gone: { command: '/no/such/command' },
+        },
+      },
+      async (manager) => {
+        await manager.connect();
+        expect((await manager.listResources()).filter(({ server }) => server === 'good')).toHaveLength(3);
+        expect((await manager.listTools()).some(({ name }) => name === 'mcp__good__echo')).toBe(true);
+        expect((await manager.listPrompts()).some(({ server }) => server === 'good')).toBe(true);
+      },
+    );
+  });
+
+  test('RES-01 SEC-02 text is returned, invisible characters gone', async () => {
+    await withFaulty([], async (manager) => {
+      expect(await manager.readResource('s', 'test://text')).toEqual([
+        { uri: 'test://text', mimeType: 'text/plain', text: 'plain text ½ ﬁ', server: 's' },
+      ]);
+      expect(await manager.readResource('s', 'test://item/42')).toMatchObject([{ text: '42' }]);
+    });
+  });
+
+  test('RES-01 R15 a blob becomes a file with a safe name, never the same twice', async () => {
+    const outputDir = temporaryDirectory();
+    await withFaulty(
+      [],
+      async (manager) => {
+        const [first] = await manager.readResource('s', 'test://blob');
+        const [second] = await manager.readResource('s', 'test://blob');
+        expect(first).toMatchObject({ uri: 'test://blob', mimeType: 'image/png', server: 's' });
+        expect(dirname(first.path!)).toBe(outputDir);
+        expect(first.path).toMatch(/\.png$/);
+        expect(readFileSync(first.path!).subarray(1, 4).toString()).toBe('PNG');
+        expect(first.bytes).toBe(readFileSync(first.path!).length);
+        expect(second.path).not.toBe(first.path);
+        if (process.platform !== 'win32') expect(statSync(first.path!).mode & 0o777).toBe(0o600);
+
+        const [outside] = await manager.readResource('s', 'test://../../../etc/passwd');
+        expect(dirname(outside.path!)).toBe(outputDir);
+      },
+      { outputDir },
+    );
+  });
+
+  test("RES-01 blobs: 'buffer' gives the bytes", async () => {
+    await withFaulty([], async (manager) => {
+      const [content] = await manager.readResource('s', 'test://blob', { blobs: 'buffer' });
+      expect(content.data).toBeInstanceOf(Uint8Array);
+      expect(Buffer.from(content.data!).subarray(1, 4).toString()).toBe('PNG');
+      expect(content.path).toBeUndefined();
+      expect(content.bytes).toBe(content.data!.byteLength);
+    });
+  });
+
+  test('mcp:RES-09 not found is the error of the server', async () => {
+    await withFaulty([], async (manager) => {
+      expect(await caught(manager.readResource('s', 'test://nope'))).toMatchObject({
+        code: 'RPC_ERROR',
+        rpcCode: -32002,
+        data: { uri: 'test://nope' },
+      });
+    });
+  });
+
+  test('PRO-05 CAPABILITY_MISSING without a round trip', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(['--capabilities', '{"tools":{},"resources":{}}', '--notes', file], async (manager) => {
+      await manager.connect('s');
+      const before = notes(file).length;
+      for (const attempt of [
+        manager.subscribeResource('s', 'test://text'),
+        manager.setLogLevel('s', 'info'),
+        manager.complete('s', { type: 'ref/prompt', name: 'x' }, { name: 'a', value: '' }),
+        manager.request('s', 'prompts/get', { name: 'x' }),
+      ]) {
+        expect(await caught(attempt)).toMatchObject({
+          code: 'CAPABILITY_MISSING',
+          name: 'McpRpcError',
+          server: 's',
+        });
+      }
+      await pause(50);
+      const sent = notes(file)
+        .slice(before)
+        .map(({ method }) => method);
+      for (const method of ['resources/subscribe', 'logging/setLevel', 'completion/complete', 'prompts/get'])
+        expect(sent).not.toContain(method);
+    });
+  });
+
+  test('RES-02 subscriptions, also after a reconnect', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(['--notes', file], async (manager) => {
+      const updated = nextEvent(manager, 'resourceUpdated');
+      await manager.subscribeResource('s', 'test://text');
+      expect(await updated).toEqual({ server: 's', uri: 'test://text' });
+      const again = nextEvent(manager, 'resourceUpdated');
+      await manager.restart('s');
+      expect(await again).toEqual({ server: 's', uri: 'test://text' });
+      await manager.unsubscribeResource('s', 'test://text');
+      expect(notes(file).filter(({ method }) => method === 'resources/subscribe')).toHaveLength(2);
+      expect(notes(file).at(-1)?.method).toBe('resources/unsubscribe');
+    });
+  });
+});
+
+describe('the rest of the protocol', () => {
+  test('PRO-11 ping, complete, request', async () => {
+    await withFaulty([], async (manager) => {
+      expect(await manager.ping('s')).toBeGreaterThanOrEqual(0);
+      expect(
+        await manager.complete('s', { type: 'ref/prompt', name: 'greet' }, { name: 'name', value: 'al' }),
+      ).toEqual({ values: ['alpha', 'alpine'], total: 2, hasMore: false });
+      expect(await manager.request('s', 'resources/read', { uri: 'test://item/7' })).toEqual({
+        contents: [{ uri: 'test://item/7', mimeType: 'text/plain', text: '7' }],
+      });
+      expect(await caught(manager.request('s', 'x/unknown'))).toMatchObject({
+        code: 'RPC_ERROR',
+        rpcCode: -32601,
+      });
+    });
+  });
+
+  test('PRO-11 SEC-01 log messages are events, cleaned', async () => {
+    await withFaulty([], async (manager) => {
+      const logged = nextEvent(manager, 'log', ({ source }) => source === 'protocol');
+      await manager.setLogLevel('s', 'debug');
+      expect(await logged).toEqual({
+        server: 's',
+        source: 'protocol',
+        level: 'debug',
+        logger: 'faulty',
+        data: { text: 'level set' },
+      });
+    });
+  });
+
+  test('PRO-10 setRoots tells the server, which may ask again', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(
+      ['--notes', file],
+      async (manager) => {
+        await manager.connect('s');
+        expect(notes(file)[0].params?.capabilities).toMatchObject({ roots: { listChanged: true } });
+        expect(notes(file)[0].params?.capabilities).not.toHaveProperty('sampling');
+        await manager.setRoots(['/somewhere', 'file:///else%20where']);
+        await eventually(() =>
+          notes(file).some(({ method }) => method === 'notifications/roots/list_changed'),
+        );
+      },
+      { roots: [] },
+    );
+  });
+
+  test('PRO-10 roots of the options, as file URIs', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(
+      ['--requests', '--notes', file],
+      async (manager) => {
+        await manager.connect('s');
+        const answer = await eventually(() =>
+          notes(file).find(({ id, method }) => id === 'roots' && method === undefined),
+        );
+        expect((answer.result as { roots: { uri: string }[] }).roots.map(({ uri }) => uri)).toEqual([
+          'file:///a%20b',
+          'file:///c',
+        ]);
+      },
+      { roots: ['/a b', 'file:///c'] },
+    );
+  });
+});

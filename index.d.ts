@@ -1,0 +1,983 @@
+/**
+ * mcp-switchboard: the host side of the Model Context Protocol.
+ *
+ * All durations are milliseconds, all sizes bytes. Every asynchronous method of the manager takes
+ * `{ signal?: AbortSignal }` in its last options argument: when the signal aborts, the promise rejects at once with
+ * `signal.reason`. Arguments of a wrong type throw (or reject with) a plain `TypeError` whose `code` is
+ * `INVALID_ARGUMENT` and whose message names the parameter. `_meta` of the protocol is `meta` here.
+ */
+import { EventEmitter } from 'node:events';
+
+// ── JSON ────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Any JSON value. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+/** A JSON object. */
+export type JsonObject = { [key: string]: Json };
+
+// ── Server configuration (one entry of `mcpServers`) ────────────────────────────────────────────────────
+
+/** What every kind of server may say about itself; each value wins over the manager's option of the same name. */
+export interface CommonServerConfig {
+  /** Limit for starting the server and its handshake, in ms. Default: the manager's `connectTimeoutMs`. */
+  connectTimeoutMs?: number;
+  /** Limit for every request but tool calls, in ms. Default: the manager's `requestTimeoutMs`. */
+  requestTimeoutMs?: number;
+  /** Longest silence of a tool call, in ms; progress of that call starts it anew. Default: the manager's `toolTimeoutMs`. */
+  toolTimeoutMs?: number;
+  /** Hard limit of one request, progress or not, in ms. Default: the manager's `maxTotalTimeoutMs`. */
+  maxTotalTimeoutMs?: number;
+  /** `true`: the server is listed with state `disabled` and never started. Default `false`. */
+  disabled?: boolean;
+  /** `true`: every tool of this server has `alwaysLoad: true`. Default `false`. */
+  alwaysLoad?: boolean;
+  /** When the server is started. Default: the manager's `start`. */
+  start?: 'eager' | 'lazy' | 'required';
+  /** Which of the server's own tool names are taken over: `include` first, then `exclude`. Default: all. */
+  tools?: {
+    /** Only these tools. */
+    include?: string[];
+    /** All but these tools. */
+    exclude?: string[];
+  };
+}
+
+/** A server that runs as a child process and speaks over its standard input and output. */
+export interface StdioServerConfig extends CommonServerConfig {
+  /** May be left out when `command` is there. */
+  type?: 'stdio';
+  /** Program to start, without a shell; looked up in `PATH`. */
+  command: string;
+  /** Its arguments, handed over byte for byte. Default none. */
+  args?: string[];
+  /** Environment variables on top of the platform's safe list; nothing else of this process is passed on. */
+  env?: Record<string, string>;
+  /** Working directory of the server. Default: the manager's `cwd`. */
+  cwd?: string;
+  /** Names of variables of this process that are passed on, or `'all'`. Default none. */
+  inheritEnv?: string[] | 'all';
+}
+
+/** One entry of `mcpServers`. */
+export type ServerConfig = StdioServerConfig;
+
+/** Where a definition comes from, weakest first; on the same name the later one wins. */
+export type Scope =
+  'connector' | 'plugin' | 'dynamic' | 'user' | 'project' | 'local' | 'managed' | 'enterprise';
+
+// ── Options ─────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Options of {@link McpManager}. All are optional. */
+export interface McpManagerOptions {
+  /** Where `.mcp.json` is looked for, the default working directory of servers, and the default root. Default `process.cwd()`. */
+  cwd?: string;
+  /** How the manager introduces itself to servers. Default: name and version of this package. */
+  clientInfo?: {
+    /** Name of the program. */
+    name: string;
+    /** Its version. */
+    version: string;
+    /** Its name for people. */
+    title?: string;
+  };
+  /** Servers of scope `dynamic`, known from the start. Default none. */
+  servers?: Record<string, ServerConfig>;
+  /** Which files are read; `false` reads none. Default: `.mcp.json` of `cwd`. */
+  config?: false | ConfigOptions;
+  /** Rules that decide about tool calls before anybody is asked. Default none, so every call is asked about. */
+  permissions?: PermissionRules;
+  /** Directories (paths or `file:` URIs) told to servers that ask for roots. Default `[cwd]`. */
+  roots?: string[];
+  /** Where state and outputs live; `false`: in memory only. Default `false` with `config: false`, else a directory of the user. */
+  stateDir?: string | false;
+  /** When servers are started: with `connect()` (`eager`), also failing `connect()` when one fails (`required`), or at the first use (`lazy`). Default `eager`. */
+  start?: 'eager' | 'lazy' | 'required';
+  /** What becomes of servers' standard error: `log` events and `stderrTail` (`capture`), or this process's own (`inherit`). Default `capture`. */
+  stderr?: 'capture' | 'inherit';
+  /**
+   * Asked before a tool runs that no rule allows or denies. Throwing, an unknown answer, or no answer within
+   * `permissionTimeoutMs` counts as a refusal. Without it such calls reject with `PERMISSION_REQUIRED`.
+   */
+  onPermission?: (request: PermissionRequest) => PermissionAnswer | Promise<PermissionAnswer>;
+  /** Longest wait for `onPermission`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
+  permissionTimeoutMs?: number;
+  /** Limit for starting a server and its handshake, in ms. Default 30 000, or `MCP_TIMEOUT` of the environment. On expiry: `CONNECT_TIMEOUT`. */
+  connectTimeoutMs?: number;
+  /** Limit for every request but tool calls, in ms. Default 60 000. On expiry: `TIMEOUT`, kind `request`. */
+  requestTimeoutMs?: number;
+  /** Longest silence of a tool call, in ms. Default 600 000, or `MCP_TOOL_TIMEOUT` of the environment. On expiry: `TIMEOUT`, kind `idle`. */
+  toolTimeoutMs?: number;
+  /** Hard limit of one request, progress or not, in ms. Default 86 400 000 (24 h) for tool calls, ten times the request limit for the rest. On expiry: `TIMEOUT`, kind `total`. */
+  maxTotalTimeoutMs?: number;
+  /** Largest message read from a server, in bytes. Default 67 108 864 (64 MiB). Above it: `MESSAGE_TOO_LARGE`. */
+  maxMessageBytes?: number;
+  /** Bytes that may wait for a server that does not read. Default 67 108 864 (64 MiB). Above it: `TRANSPORT_BACKPRESSURE`. */
+  maxQueuedBytes?: number;
+  /** Longest full tool name; longer ones are shortened with a stable hash. Default 64. */
+  maxToolNameLength?: number;
+  /** Whether a result with `isError` rejects with `TOOL_ERROR` or is returned like any other. Default `throw`. */
+  toolErrors?: 'throw' | 'return';
+  /** How many local servers are started at the same time. Default `max(3, 2 × cores)`. */
+  localConcurrency?: number;
+  /** How many remote servers are connected at the same time. Default 20. */
+  remoteConcurrency?: number;
+  /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Default 20 000. */
+  catalogTtlMs?: number;
+  /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
+  maxListPages?: number;
+  /** Most items of one list. Default 100 000. Above it: `LIST_LIMIT`. */
+  maxListItems?: number;
+  /** How text of results is cleaned: invisible characters only, as strictly as definitions, or not at all. Default `invisible`. */
+  sanitizeResults?: 'strict' | 'invisible' | 'off';
+  /** Whether `structuredContent` that does not match the tool's `outputSchema` rejects with `RESULT_INVALID`; otherwise it is a diagnostic. Default `false`. */
+  strictOutput?: boolean;
+  /** Where binary content is saved. Default: in `stateDir`, else a private temporary directory. */
+  outputDir?: string;
+  /** Time given to a stopping server, step by step. */
+  shutdown?: {
+    /** From the end of its input to SIGTERM, in ms. Default 2000. */
+    graceMs?: number;
+    /** From SIGTERM to SIGKILL, in ms. Default 2000. */
+    termMs?: number;
+    /** Fast mode: from SIGINT to SIGTERM, in ms. Default 500. */
+    fastIntMs?: number;
+    /** Fast mode: from SIGINT to SIGKILL, in ms. Default 1000. */
+    fastTermMs?: number;
+  };
+  /** How often and when a lost server is tried again. */
+  retry?: {
+    /** Tries in a row before the state is `failed`. Default 5. */
+    attempts?: number;
+    /** Wait before the first new try, in ms; it doubles from there, ± 25 %. Default 1000. */
+    initialDelayMs?: number;
+    /** Longest wait, in ms. Default 30 000. */
+    maxDelayMs?: number;
+  };
+  /** `true`: live connections keep this process alive. Default `false`: only calls in flight do. */
+  keepAlive?: boolean;
+  /** Names that no outside server may have (compared normalised and without case). Default `['claude-in-chrome', 'computer-use', 'ide']`. */
+  reservedServerNames?: string[];
+}
+
+/** Where configuration files are looked for. */
+export interface ConfigOptions {
+  /** The project's directory: the walk from `cwd` upwards ends here. Default: the nearest ancestor with `.git`, else `cwd`. */
+  projectRoot?: string;
+  /** Variables for `${VAR}` in configuration files. Default `process.env`. */
+  env?: Record<string, string | undefined>;
+}
+
+/**
+ * Permission rules. Each holds full tool names: exact (`mcp__github__get_issue`), a prefix (`mcp__github__get_*`), a
+ * server (`mcp__github` or `mcp__github__*`) or all (`mcp__*`). `deny` wins over `ask`, `ask` over `allow`.
+ */
+export interface PermissionRules {
+  /** Calls that run without a question. */
+  allow?: string[];
+  /** Calls that are always asked about. */
+  ask?: string[];
+  /** Calls that never run: `PERMISSION_DENIED`, layer `rule`. */
+  deny?: string[];
+}
+
+// ── Callbacks' payloads ─────────────────────────────────────────────────────────────────────────────────
+
+/** The question put to `onPermission`. */
+export interface PermissionRequest {
+  /** Name of the server. */
+  server: string;
+  /** The server's own name of the tool. */
+  tool: string;
+  /** The tool's full name. */
+  fullName: string;
+  /** Arguments of the call. */
+  input: JsonObject;
+  /** The tool's description, if the tool is known. */
+  description?: string;
+  /** What the server says about the tool; a hint, not a promise. */
+  annotations: ToolAnnotations;
+  /** What the tool's name suggests. */
+  classification: 'search' | 'read' | 'unknown';
+  /** Why it is asked: the rule, or that there is none. */
+  reason: string;
+  /** Aborts when the answer is no longer wanted: the call was cancelled, timed out, or the manager closed. */
+  signal: AbortSignal;
+}
+
+/** The answer of `onPermission`. */
+export type PermissionAnswer =
+  | {
+      /** The call runs. */
+      behavior: 'allow';
+      /** Runs with these arguments instead. */
+      updatedInput?: JsonObject;
+      /** Also for later calls of the same tool. Default: this call only. */
+      remember?: 'session' | 'local' | 'user';
+    }
+  | {
+      /** The call rejects with `PERMISSION_DENIED`, layer `user`. */
+      behavior: 'deny';
+      /** Reason, shown in the error. */
+      message?: string;
+      /** The host wants to stop what it is doing altogether. */
+      interrupt?: boolean;
+    };
+
+// ── Status ──────────────────────────────────────────────────────────────────────────────────────────────
+
+/** State of a server's connection. `pending` covers not yet started, being connected, and waiting for the next try. */
+export type ConnectionState = 'connected' | 'failed' | 'needs-auth' | 'pending' | 'disabled';
+
+/** A snapshot of one server. */
+export interface ServerStatus {
+  /** Name of the server. */
+  name: string;
+  /** Its state. */
+  state: ConnectionState;
+  /** Where its definition comes from. */
+  scope: Scope;
+  /** Kind of its transport, as configured. */
+  type: NonNullable<ServerConfig['type']>;
+  /** Why it is in this state, for people. */
+  reason?: string;
+  /** Error code that belongs to `reason`. */
+  code?: string;
+  /** Number of the present or last try, from 1. */
+  attempt?: number;
+  /** How many tries there will be. */
+  maxAttempts?: number;
+  /** When the next try is due, in ms since the epoch. */
+  nextRetryAt?: number;
+  /** Process id of a running server. */
+  pid?: number;
+  /** Protocol revision that was agreed on, for example `2025-11-25`. */
+  protocolVersion?: string;
+  /** Protocol era that is spoken: with handshake (`legacy`) or stateless (`modern`). */
+  era?: 'legacy' | 'modern';
+  /** How the server introduced itself; unverified. */
+  serverInfo?: {
+    /** Name it gave. */
+    name: string;
+    /** Version it gave. */
+    version: string;
+  };
+  /** The server's instructions for the model, cleaned. */
+  instructions?: string;
+  /** Capabilities the server declared. */
+  capabilities?: JsonObject;
+  /** Number of tools in the present list. */
+  toolCount?: number;
+  /** Number of prompts in the present list. */
+  promptCount?: number;
+  /** Number of resources in the present list. */
+  resourceCount?: number;
+  /** Last lines of the server's standard error. */
+  stderrTail?: string[];
+  /** How the server's last process ended. */
+  exit?: {
+    /** Exit code, or `null` when a signal ended it. */
+    code: number | null;
+    /** Name of the signal, or `null`. */
+    signal: string | null;
+  };
+  /** Transport in use. */
+  transport?: 'stdio';
+  /** First bytes of output that is not of the protocol. */
+  firstBytes?: string;
+  /** What a person can do about it. */
+  hint?: string;
+  /** Lists that could not be fetched from a connected server. */
+  listErrors?: {
+    /** Which list. */
+    list: 'tools' | 'prompts' | 'resources' | 'templates';
+    /** Error code. */
+    code: string;
+    /** Reason, for people. */
+    message: string;
+  }[];
+  /** When the server was last heard of, in ms since the epoch. */
+  lastContactAt?: number;
+}
+
+/** What became of every server definition ever seen. */
+export interface ConfigReport {
+  /** One entry per definition. */
+  servers: ConfigEntry[];
+  /** What kept a file or an entry from being used. */
+  errors: Diagnostic[];
+  /** What was odd but did not stop anything. */
+  warnings: Diagnostic[];
+}
+
+/** One server definition and its fate. */
+export interface ConfigEntry {
+  /** Name of the server. */
+  name: string;
+  /** Where the definition comes from. */
+  scope: Scope;
+  /** File it stands in. */
+  file?: string;
+  /** Line in that file, from 1. */
+  line?: number;
+  /** The definition, secrets redacted. */
+  config: JsonObject;
+  /** What became of it; only `active` ones are connections. */
+  fate:
+    | 'active'
+    | 'pending-approval'
+    | 'rejected'
+    | 'disabled'
+    | 'shadowed'
+    | 'duplicate'
+    | 'denied'
+    | 'not-allowed'
+    | 'reserved'
+    | 'enterprise-exclusive'
+    | 'invalid';
+  /** The server or rule that decided. */
+  by?: string;
+  /** Why, for people. */
+  reason?: string;
+  /** The definition that was approved, where it differs from the present one. */
+  approved?: JsonObject;
+}
+
+/** Something worth telling that is not an error of a call. */
+export interface Diagnostic {
+  /** How serious it is. */
+  level: 'error' | 'warning' | 'info';
+  /** Stable code. */
+  code: string;
+  /** Text for people. */
+  message: string;
+  /** Server concerned. */
+  server?: string;
+  /** File concerned. */
+  file?: string;
+  /** Line in the file, from 1. */
+  line?: number;
+  /** Column in the line, from 1. */
+  column?: number;
+  /** JSON pointer to the value concerned. */
+  pointer?: string;
+}
+
+// ── Tools, prompts, resources ───────────────────────────────────────────────────────────────────────────
+
+/** What a server says about its tool: hints, not promises. */
+export interface ToolAnnotations {
+  /** Name for people. */
+  title?: string;
+  /** Changes nothing. */
+  readOnlyHint?: boolean;
+  /** May destroy something. */
+  destructiveHint?: boolean;
+  /** Repeating it changes nothing more. */
+  idempotentHint?: boolean;
+  /** Reaches beyond the machine. */
+  openWorldHint?: boolean;
+}
+
+/** A tool of a connected server. */
+export interface Tool {
+  /** Full name, `mcp__<server>__<tool>`: what `callTool` takes. The same in every run. */
+  name: string;
+  /** Name for people. */
+  title?: string;
+  /** Description for the model, cleaned; empty when there is none. */
+  description: string;
+  /** JSON schema of the arguments; always of type `object`. */
+  inputSchema: JsonObject;
+  /** The schema as the server sent it, where `inputSchema` had to differ. */
+  rawInputSchema?: JsonObject;
+  /** JSON schema of `structuredContent`. */
+  outputSchema?: JsonObject;
+  /** Always `true`. */
+  isMcp: true;
+  /** Where the tool comes from. */
+  mcpInfo: {
+    /** Name of the server as configured. */
+    serverName: string;
+    /** The server's own name of the tool. */
+    toolName: string;
+  };
+  /** Changes nothing, says the server. Default `false`. */
+  isReadOnly: boolean;
+  /** May run beside other calls: read-only, or named like a search or a read. */
+  isConcurrencySafe: boolean;
+  /** May destroy something. Default `true` unless read-only. */
+  isDestructive: boolean;
+  /** Reaches beyond the machine. Default `true`. */
+  isOpenWorld: boolean;
+  /** Words to find it by. */
+  searchHint?: string;
+  /** Wants to be shown to the model at all times. */
+  alwaysLoad: boolean;
+  /** What its name suggests. */
+  classification: 'search' | 'read' | 'unknown';
+  /** The server's annotations. */
+  annotations: ToolAnnotations;
+  /** `_meta` of the tool. */
+  meta?: JsonObject;
+  /** Icons of the tool; never fetched here. */
+  icons?: JsonObject[];
+}
+
+/** One piece of content. Binary content that is no image and no audio is saved as a file. */
+export type ContentBlock =
+  | {
+      /** Text. */
+      type: 'text';
+      /** The text, cleaned as `sanitizeResults` says. */
+      text: string;
+      /** Annotations of the protocol. */
+      annotations?: JsonObject;
+    }
+  | {
+      /** A picture. */
+      type: 'image';
+      /** Base64. */
+      data: string;
+      /** Its type. */
+      mimeType: string;
+      /** Annotations of the protocol. */
+      annotations?: JsonObject;
+    }
+  | {
+      /** A sound. */
+      type: 'audio';
+      /** Base64. */
+      data: string;
+      /** Its type. */
+      mimeType: string;
+      /** Annotations of the protocol. */
+      annotations?: JsonObject;
+    }
+  | {
+      /** A saved file. */
+      type: 'file';
+      /** Absolute path. */
+      path: string;
+      /** Its type. */
+      mimeType?: string;
+      /** URI of the resource it was. */
+      uri?: string;
+      /** Size in bytes. */
+      bytes: number;
+    }
+  | {
+      /** A pointer to a resource; read it with `readResource`. */
+      type: 'resource_link';
+      /** URI of the resource. */
+      uri: string;
+      /** Its name. */
+      name: string;
+      /** Its name for people. */
+      title?: string;
+      /** Its description. */
+      description?: string;
+      /** Its type. */
+      mimeType?: string;
+      /** Its size in bytes. */
+      size?: number;
+    }
+  | {
+      /** A kind this version does not know. */
+      type: 'unknown';
+      /** The block as it came. */
+      raw: JsonObject;
+    };
+
+/** Result of a tool call. */
+export interface ToolResult {
+  /** Name of the server. */
+  server: string;
+  /** The server's own name of the tool. */
+  tool: string;
+  /** The tool's full name. */
+  fullName: string;
+  /** What it answered; may be empty. */
+  content: ContentBlock[];
+  /** Its structured answer. */
+  structuredContent?: Json;
+  /** Whether the tool says that it failed. */
+  isError: boolean;
+  /** `_meta` of the result. */
+  meta?: JsonObject;
+  /** Present when the content was cut. */
+  truncated?: {
+    /** Estimated size, in tokens. */
+    tokens: number;
+    /** The limit, in tokens. */
+    limit: number;
+    /** File with the whole. */
+    path?: string;
+  };
+  /** From the call to the result, in ms. */
+  elapsedMs: number;
+  /** The result as it came over the wire. */
+  readonly raw: JsonObject;
+}
+
+/** A prompt of a connected server. */
+export interface Prompt {
+  /** Full name, `mcp__<server>__<prompt>`: what `getPrompt` takes. */
+  name: string;
+  /** The server's own name of the prompt. */
+  promptName: string;
+  /** Name of the server. */
+  server: string;
+  /** Always `'prompt'`. */
+  type: 'prompt';
+  /** Always `'mcp'`. */
+  source: 'mcp';
+  /** Name for people. */
+  title?: string;
+  /** Description. */
+  description?: string;
+  /** Its arguments, in the order positional ones are given. */
+  arguments: {
+    /** Name of the argument. */
+    name: string;
+    /** Description. */
+    description?: string;
+    /** Whether it must be given. Default `false`. */
+    required?: boolean;
+  }[];
+}
+
+/** A prompt, filled in. */
+export interface PromptResult {
+  /** Description. */
+  description?: string;
+  /** The messages. */
+  messages: {
+    /** Who speaks. */
+    role: 'user' | 'assistant';
+    /** What is said. */
+    content: ContentBlock;
+  }[];
+}
+
+/** A resource of a connected server. */
+export interface Resource {
+  /** Its URI. */
+  uri: string;
+  /** Its name. */
+  name: string;
+  /** Its name for people. */
+  title?: string;
+  /** Description. */
+  description?: string;
+  /** Its type. */
+  mimeType?: string;
+  /** Its size in bytes. */
+  size?: number;
+  /** Annotations of the protocol. */
+  annotations?: JsonObject;
+  /** Name of the server. */
+  server: string;
+}
+
+/** A family of resources of a connected server. */
+export interface ResourceTemplate {
+  /** RFC 6570 template of their URIs. */
+  uriTemplate: string;
+  /** Its name. */
+  name: string;
+  /** Its name for people. */
+  title?: string;
+  /** Description. */
+  description?: string;
+  /** Their type. */
+  mimeType?: string;
+  /** Name of the server. */
+  server: string;
+}
+
+/** Content of a resource. A blob is a saved file (`path`), or bytes with `readResource(…, { blobs: 'buffer' })`. */
+export interface ResourceContent {
+  /** URI of the content. */
+  uri: string;
+  /** Its type. */
+  mimeType?: string;
+  /** Text content. */
+  text?: string;
+  /** Absolute path of the saved blob. */
+  path?: string;
+  /** Bytes of the blob. */
+  data?: Uint8Array;
+  /** Size of the blob in bytes. */
+  bytes?: number;
+  /** Name of the server. */
+  server: string;
+}
+
+/** Options of a single call. */
+export interface CallOptions {
+  /** Cancels: the promise rejects at once with `signal.reason`, the server is told, a late answer is dropped. */
+  signal?: AbortSignal;
+  /** Limit of this call, in ms: of silence for a tool call, of the whole for the rest. Default: the server's. */
+  timeoutMs?: number;
+  /** Hard limit of this call, in ms. Default: the server's. */
+  maxTotalTimeoutMs?: number;
+  /** Called with each progress report of this very call; never after it settled. */
+  onProgress?: (p: {
+    /** How far it is; grows with each report. */
+    progress: number;
+    /** How far it goes, if known. */
+    total?: number;
+    /** What it is doing. */
+    message?: string;
+  }) => void;
+  /** Overrides the manager's `toolErrors` for this call. */
+  toolErrors?: 'throw' | 'return';
+  /** Merged into `_meta` of the request; keys of the protocol cannot be overridden. */
+  meta?: JsonObject;
+}
+
+// ── The manager ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Events of {@link McpManager} and what their listeners get. */
+export interface McpManagerEvents {
+  /** A server changed its state. `time` is in ms since the epoch. */
+  status: [ServerStatus & { from?: ConnectionState; time: number }];
+  /** A server's tools changed; the next `listTools` gives the new ones. */
+  toolsChanged: [{ server: string }];
+  /** A server's prompts changed. */
+  promptsChanged: [{ server: string }];
+  /** A server's resources changed. */
+  resourcesChanged: [{ server: string }];
+  /** A subscribed resource changed. */
+  resourceUpdated: [{ server: string; uri: string }];
+  /** A line of a server's standard error, or a log message of the protocol. */
+  log: [{ server: string; source: 'stderr' | 'protocol'; level: string; logger?: string; data: Json }];
+  /** Something worth telling that is not an error of a call. */
+  diagnostic: [Diagnostic];
+  /** A tool call has been running for another 30 s. */
+  callProgress: [{ server: string; tool: string; elapsedMs: number }];
+}
+
+/**
+ * Owns all connections of a host: reads configuration, starts servers, routes calls, asks for permission.
+ *
+ * Every method that names a server rejects with `SERVER_UNKNOWN` (with `suggestions`) when there is none of that name,
+ * `SERVER_DISABLED` when it is switched off, and `MANAGER_CLOSED` after `close()`. Methods that need a connection make
+ * it, and reject with the reason when it cannot be made: `SPAWN_FAILED`, `SERVER_EXITED`, `CONNECT_TIMEOUT`,
+ * `CONNECT_FAILED`, `VERSION_UNSUPPORTED`, `RETRIES_EXHAUSTED`.
+ */
+export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncDisposable {
+  /**
+   * Makes a manager. Nothing is read and nothing is started yet.
+   * @throws TypeError `INVALID_ARGUMENT` when an option has the wrong type.
+   */
+  constructor(options?: McpManagerOptions);
+
+  // configuration
+
+  /** Reads the configuration, starts nothing. A broken file is an entry in `errors`, never a rejection. */
+  load(options?: { signal?: AbortSignal }): Promise<ConfigReport>;
+  /** What became of every server definition seen so far. */
+  configReport(): ConfigReport;
+  /**
+   * Adds a server and, unless `connect` is `false`, connects it. Resolves with the status also when connecting failed.
+   * @throws McpConfigError `CONFIG_INVALID`, `RESERVED_NAME`, or `SERVER_EXISTS` when a stronger scope has the name.
+   */
+  addServer(
+    name: string,
+    config: ServerConfig,
+    options?: {
+      /** Scope of the new server. Default `dynamic`. */
+      scope?: 'dynamic' | 'plugin';
+      /** Who brings it, for reports. */
+      source?: string;
+      /** Puts it above every other scope of that name. Default `false`. */
+      override?: boolean;
+      /** Connects at once. Default `true`. */
+      connect?: boolean;
+      /** Stops waiting. */
+      signal?: AbortSignal;
+    },
+  ): Promise<ServerStatus>;
+  /** Closes a server and forgets it; its calls in flight reject. */
+  removeServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /** Switches a server on (and connects it) or off (and closes it). */
+  setServerEnabled(name: string, enabled: boolean, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
+
+  // life of connections
+
+  /**
+   * Loads the configuration if nobody did and connects all servers, side by side. Resolves when each has ended its
+   * first attempt, whatever came of it.
+   * @throws The error of a server with `start: 'required'` that did not connect.
+   */
+  connect(options?: { signal?: AbortSignal }): Promise<ServerStatus[]>;
+  /** Connects one server; rejects when it did not connect. Concurrent callers share one attempt. */
+  connect(server: string, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
+  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives their status. */
+  ready(options?: {
+    /** Servers to wait for. Default all. */
+    servers?: string[];
+    /** Longest wait, in ms. Default: no limit of its own. */
+    timeoutMs?: number;
+    /** Stops waiting. */
+    signal?: AbortSignal;
+  }): Promise<ServerStatus[]>;
+  /** Connects anew at once, whatever the state was, and fetches all lists. */
+  reconnect(
+    server: string,
+    options?: { signal?: AbortSignal },
+  ): Promise<{ status: ServerStatus; tools: Tool[]; prompts: Prompt[]; resources: Resource[] }>;
+  /** Drops everything known of the server, closes it, starts it again and fetches its tools. */
+  restart(server: string, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
+  /** Closes one server; it stays configured, and its next use connects it again. */
+  disconnect(server: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /**
+   * Closes everything, in bounded time; nothing is left running. Calls in flight reject with `MANAGER_CLOSED`. May be
+   * called any number of times, also from a listener.
+   */
+  close(options?: {
+    /** `graceful`: end of input, SIGTERM, SIGKILL. `fast`: SIGINT, SIGTERM, SIGKILL within a second. Default `graceful`. */
+    mode?: 'graceful' | 'fast';
+    /** Stops waiting; closing goes on. */
+    signal?: AbortSignal;
+  }): Promise<void>;
+  /** The same as `close()`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+  /** A snapshot of all servers, sorted by name. Never starts anything. */
+  status(): ServerStatus[];
+  /** A snapshot of one server, `undefined` when there is none of that name. */
+  status(server: string): ServerStatus | undefined;
+  /** Round trip to the server, in ms. */
+  ping(server: string, options?: { signal?: AbortSignal }): Promise<number>;
+
+  // tools
+
+  /** Tools of all connected servers, or of one; sorted by name, the same order in every run. One failing server never hides the others'. */
+  listTools(options?: {
+    /** Only this server's. */
+    server?: string;
+    /** Stops waiting. */
+    signal?: AbortSignal;
+  }): Promise<Tool[]>;
+  /**
+   * Runs a tool: permission first, then the call. A call that may have run is never repeated.
+   * @param tool Full name, or the server's name and the server's own name of the tool.
+   * @param args Arguments. Default `{}`.
+   * @throws McpServerError `SERVER_UNKNOWN`, `TOOL_UNKNOWN`, with `suggestions`.
+   * @throws McpPermissionError `PERMISSION_DENIED`, `PERMISSION_REQUIRED`.
+   * @throws McpToolCallError `TOOL_ERROR` with the whole `result`, unless `toolErrors` is `return`.
+   * @throws McpTimeoutError `TIMEOUT`, kind `idle` or `total`; the server is told.
+   * @throws McpConnectionError `SERVER_EXITED`, `CONNECTION_LOST`, `MESSAGE_TOO_LARGE`, `MESSAGE_INVALID`, `TRANSPORT_BACKPRESSURE`, `MANAGER_CLOSED`.
+   * @throws McpRpcError `RPC_ERROR`, `CAPABILITY_MISSING`.
+   * @throws McpCallError `RESULT_INVALID`.
+   */
+  callTool(
+    tool: string | { server: string; tool: string },
+    args?: object,
+    options?: CallOptions,
+  ): Promise<ToolResult>;
+  /** Runs several calls: concurrency-safe ones side by side (at most `concurrency`, default 10), the others one after another. Results in the order of the calls. */
+  callTools(
+    calls: {
+      /** Full name of the tool. */
+      tool: string;
+      /** Arguments. Default `{}`. */
+      args?: object;
+    }[],
+    options?: CallOptions & { concurrency?: number },
+  ): Promise<PromiseSettledResult<ToolResult>[]>;
+
+  // prompts
+
+  /** Prompts of all connected servers, or of one. */
+  listPrompts(options?: { server?: string; signal?: AbortSignal }): Promise<Prompt[]>;
+  /**
+   * Fills in a prompt.
+   * @param name Full name of the prompt.
+   * @param args By name, or in the prompt's order (extra ones join the last).
+   * @throws McpServerError `PROMPT_UNKNOWN`. @throws McpCallError `INPUT_INVALID` naming required arguments that are missing.
+   */
+  getPrompt(
+    name: string,
+    args?: Record<string, string> | string[],
+    options?: CallOptions,
+  ): Promise<PromptResult>;
+  /** The same from a line such as `/mcp__server__prompt first "second one"`, quoted as in a shell. */
+  runSlashCommand(line: string, options?: CallOptions): Promise<PromptResult>;
+
+  // resources
+
+  /** Resources of all connected servers, or of one. */
+  listResources(options?: { server?: string; signal?: AbortSignal }): Promise<Resource[]>;
+  /** Resource templates of all connected servers, or of one. */
+  listResourceTemplates(options?: { server?: string; signal?: AbortSignal }): Promise<ResourceTemplate[]>;
+  /** Reads a resource. Blobs are saved in `outputDir` under a safe name, mode 0600, or handed over as bytes. */
+  readResource(
+    server: string,
+    uri: string,
+    options?: CallOptions & {
+      /** What becomes of a blob. Default `file`. */
+      blobs?: 'file' | 'buffer';
+    },
+  ): Promise<ResourceContent[]>;
+  /** Asks for `resourceUpdated` events of a resource; kept across reconnects. @throws McpRpcError `CAPABILITY_MISSING`. */
+  subscribeResource(server: string, uri: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /** Ends a subscription. @throws McpRpcError `CAPABILITY_MISSING`. */
+  unsubscribeResource(server: string, uri: string, options?: { signal?: AbortSignal }): Promise<void>;
+
+  // the rest of the protocol
+
+  /** Suggestions for an argument of a prompt or a resource template. @throws McpRpcError `CAPABILITY_MISSING`. */
+  complete(
+    server: string,
+    ref: { type: 'ref/prompt'; name: string } | { type: 'ref/resource'; uri: string },
+    argument: { name: string; value: string },
+    context?: { arguments?: Record<string, string> },
+    options?: { signal?: AbortSignal },
+  ): Promise<{ values: string[]; total?: number; hasMore?: boolean }>;
+  /** Sets from which level on the server sends log messages. @throws McpRpcError `CAPABILITY_MISSING`. */
+  setLogLevel(server: string, level: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /** Replaces the roots and tells every connected server. */
+  setRoots(roots: string[], options?: { signal?: AbortSignal }): Promise<void>;
+  /** Any request of the protocol, raw. `tools/call` passes permission as ever. @throws McpRpcError `RPC_ERROR`, `CAPABILITY_MISSING`. */
+  request(server: string, method: string, params?: object, options?: CallOptions): Promise<JsonObject>;
+}
+
+// ── Errors: `code` is the contract ───────────────────────────────────────────────────────────────────────
+
+/**
+ * Every error of this package. `code` is the contract; classes are for convenience:
+ *
+ * McpConfigError          CONFIG_INVALID CONFIG_UNREADABLE CONFIG_WRITE_FAILED SERVER_EXISTS RESERVED_NAME ENTERPRISE_EXCLUSIVE UNSAFE_ARGUMENT
+ * McpServerError          SERVER_UNKNOWN SERVER_DISABLED SERVER_NOT_APPROVED SERVER_REJECTED POLICY_DENIED TOOL_UNKNOWN PROMPT_UNKNOWN SDK_INSTANCE_MISSING
+ * McpConnectionError      SPAWN_FAILED CONNECT_FAILED CONNECT_TIMEOUT CONNECTION_LOST SERVER_EXITED CIRCUIT_OPEN RETRIES_EXHAUSTED TRANSPORT_BACKPRESSURE
+ *                         MESSAGE_TOO_LARGE MESSAGE_INVALID ENDPOINT_ORIGIN_MISMATCH REDIRECT_REFUSED URL_REFUSED HTTP_STATUS TLS_FAILED PROXY_FAILED VERSION_UNSUPPORTED MANAGER_CLOSED
+ * McpSessionExpiredError  SESSION_EXPIRED
+ * McpRpcError             RPC_ERROR CAPABILITY_MISSING
+ * McpToolCallError        TOOL_ERROR
+ * McpCallError            INPUT_INVALID RESULT_INVALID RESULT_TOO_LARGE LIST_LIMIT
+ * McpTimeoutError         TIMEOUT
+ * McpPermissionError      PERMISSION_DENIED PERMISSION_REQUIRED
+ * McpAuthError            AUTH_REQUIRED AUTH_FAILED AUTH_ISSUER_MISMATCH AUTH_SCOPE_INSUFFICIENT AUTH_STORE_FAILED
+ * McpElicitationError     ELICITATION_DECLINED ELICITATION_LIMIT
+ * McpBridgeError          BRIDGE_CLOSED BRIDGE_AUTH_FAILED BRIDGE_PROTOCOL BRIDGE_EPOCH BRIDGE_DISABLED
+ * McpError                INTERNAL SANITIZE_UNSTABLE
+ * TypeError               INVALID_ARGUMENT (as `code` on a plain TypeError)
+ */
+export class McpError extends Error {
+  /** Stable code of the table above. */
+  readonly code: string;
+  /** Server concerned. */
+  readonly server?: string;
+  /** `data` of a JSON-RPC error, or whatever else belongs to the code. */
+  readonly data?: Json;
+  /** Whether the same request may succeed later without anybody changing anything. */
+  readonly retryable: boolean;
+  /** How many times the request was made. */
+  readonly attempts?: number;
+  /** From the call to the error, in ms. */
+  readonly elapsedMs?: number;
+}
+/** A configuration file or a server definition cannot be used. */
+export class McpConfigError extends McpError {
+  /** What is wrong, and where. */
+  readonly diagnostics: Diagnostic[];
+}
+/** A server, tool or prompt is not there or may not be used. */
+export class McpServerError extends McpError {
+  /** The rule that forbids it. */
+  readonly rule?: string;
+  /** Names that look like the unknown one. */
+  readonly suggestions?: string[];
+}
+/** A connection could not be made or was lost. */
+export class McpConnectionError extends McpError {
+  /** Whether the request reached the server: not sent, refused by it, or possibly run. */
+  readonly delivered?: 'no' | 'refused' | 'unknown';
+  /** Last lines of the server's standard error. */
+  readonly stderrTail?: string[];
+  /** How the server's process ended. */
+  readonly exit?: { code: number | null; signal: string | null };
+  /** HTTP status. */
+  readonly status?: number;
+  /** First bytes of an answer that is not of the protocol. */
+  readonly firstBytes?: string;
+  /** When the next try is due, in ms since the epoch. */
+  readonly nextRetryAt?: number;
+}
+/** The server no longer knows the session. */
+export class McpSessionExpiredError extends McpConnectionError {}
+/** The server answered with a JSON-RPC error, or cannot do what was asked. */
+export class McpRpcError extends McpError {
+  /** Code of the JSON-RPC error. */
+  readonly rpcCode?: number;
+}
+/** The tool reported a failure in its result. */
+export class McpToolCallError extends McpError {
+  /** The whole result, all content kept. */
+  readonly result: ToolResult;
+}
+/** Arguments, result or list do not fit what was agreed. */
+export class McpCallError extends McpError {}
+/** The server did not answer in time. */
+export class McpTimeoutError extends McpError {
+  /** Which clock ran out. */
+  readonly kind: 'connect' | 'request' | 'idle' | 'total';
+  /** From the call to the error, in ms. */
+  readonly elapsedMs: number;
+}
+/** The call was refused before anything was sent. */
+export class McpPermissionError extends McpError {
+  /** Who refused. */
+  readonly layer: 'policy' | 'ide' | 'rule' | 'user' | 'hook';
+  /** The rule that refused. */
+  readonly rule?: string;
+}
+/** The server asks for a login, or the login failed. */
+export class McpAuthError extends McpError {
+  /** Where a person can log in. */
+  readonly authorizationUrl?: string;
+  /** Scope that is missing. */
+  readonly requiredScope?: string;
+}
+/** A question of the server was not answered. */
+export class McpElicitationError extends McpError {}
+/** The bridge failed. */
+export class McpBridgeError extends McpError {}
+
+// ── Pure functions (no I/O, usable without a manager) ───────────────────────────────────────────────────
+
+/** Turns every character outside `[A-Za-z0-9_-]` into `_`. @throws TypeError `INVALID_ARGUMENT`. */
+export function normalizeName(name: string): string;
+/** `mcp__<server>__<tool>`, both parts normalised; runs of `_` in the server part shrink to one. @throws TypeError `INVALID_ARGUMENT`. */
+export function buildToolName(server: string, tool: string): string;
+/** Splits at the first `__` after `mcp__`; `null` when it is no such name. @throws TypeError `INVALID_ARGUMENT`. */
+export function parseToolName(fullName: string): { server: string; tool: string } | null;
+/**
+ * Removes characters that people cannot see, from strings, keys and values, at any depth; the argument stays as it is.
+ * `strict` (the default) also normalises to NFKC, `invisible` leaves all visible text alone.
+ * @throws McpError `SANITIZE_UNSTABLE`.
+ */
+export function sanitizeUnicode<T>(value: T, mode?: 'strict' | 'invisible'): T;
+/** What a tool's own name suggests. @throws TypeError `INVALID_ARGUMENT`. */
+export function classifyTool(name: string): 'search' | 'read' | 'unknown';
+/** Fills in `${VAR}` and `${VAR:-default}`; `missing` names variables that are not set and have no default. `$${` is a literal `${`. */
+export function expandEnv(
+  text: string,
+  env: Record<string, string | undefined>,
+): { value: string; missing: string[] };
+/** What rules say about a tool; `passthrough` means that none matches. A string is read with `parseToolName`. */
+export function decidePermission(
+  tool: string | { server: string; tool: string },
+  rules: PermissionRules,
+): { decision: 'allow' | 'ask' | 'deny' | 'passthrough'; rule?: string };
+/** How a command is run on Windows: batch files through `cmd /c`, arguments quoted. @throws McpConfigError `UNSAFE_ARGUMENT` when an argument cannot be quoted safely. */
+export function windowsCommand(command: string, args: string[]): { command: string; args: string[] };
+/** Groups calls in their order: neighbours that are safe side by side share a group, every other call is alone. */
+export function partitionCalls<T extends { tool: string }>(
+  calls: T[],
+  isConcurrencySafe: (tool: string) => boolean,
+): T[][];
+/** Version of this package. */
+export const version: string;
