@@ -5,7 +5,7 @@
 const { existsSync, readdirSync } = require('node:fs');
 const { join, resolve } = require('node:path');
 
-const { platformTriple } = require('./platform.js');
+const { platformTriple } = require('./lib/platform.js');
 
 /** What was tried so far, in order, each with the reason why it did not serve. */
 const attempts = [];

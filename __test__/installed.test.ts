@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const root = join(__dirname, '..');
-const { platformTriple } = createRequire(__filename)('../platform.js') as { platformTriple(): string };
+const { platformTriple } = createRequire(__filename)('../lib/platform.js') as { platformTriple(): string };
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const triple = platformTriple();
 const binary = `mcp-switchboard.${triple}.node`;
