@@ -50,7 +50,7 @@ async function servers() {
   for (const { pid } of status) if (pid) pids.add(pid);
   const rows = status.map(({ name, state, serverInfo, protocolVersion, toolCount, pid, reason }) => {
     const version = serverInfo ? `${serverInfo.name} ${serverInfo.version}` : (reason ?? '');
-    return [name, state, version, protocolVersion ?? '', String(toolCount ?? 0), String(pid ?? '')];
+    return [name, state, version, protocolVersion ?? '', String(toolCount ?? ''), String(pid ?? '')];
   });
   table(['server', 'state', 'version', 'protocol', 'tools', 'pid'], rows);
   const missing = status.filter(({ state }) => state !== 'connected');
