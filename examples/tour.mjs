@@ -16,6 +16,8 @@ const limit = AbortSignal.timeout(90_000);
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'switchboard-tour-')));
 // .mcp.json names the folder as ${TOUR_FOLDER}.
 process.env.TOUR_FOLDER = folder;
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+process.once('SIGINT', () => process.exit(130));
 
 const manager = new McpManager({
   cwd: import.meta.dirname,
@@ -156,7 +158,6 @@ function isAlive(pid) {
 
 async function end() {
   await manager.close();
-  rmSync(folder, { recursive: true, force: true });
   const left = [...pids].filter(isAlive);
   heading('End');
   note(
