@@ -19,9 +19,11 @@ import {
 
 const ONCE: McpManagerOptions = { retry: { attempts: 1, initialDelayMs: 10, maxDelayMs: 10 } };
 
+const good: StdioServerConfig = { ...faulty(), connectTimeoutMs: 30_000 };
+
 /** Connects a faulty server beside a good one; the good one must not notice. Gives the error of the faulty one. */
 function besideGood(bad: StdioServerConfig, options: McpManagerOptions = {}) {
-  return withManager({ ...ONCE, ...options, servers: { good: faulty(), bad } }, async (manager) => {
+  return withManager({ ...ONCE, ...options, servers: { good, bad } }, async (manager) => {
     const [error] = await Promise.all([caught(manager.connect('bad')), manager.connect('good')]);
     expect(manager.status('good')?.state).toBe('connected');
     expect(jsonOf(await manager.callTool('mcp__good__echo', { a: 1 }))).toEqual({ a: 1 });
@@ -150,7 +152,7 @@ describe('servers that do not come up', () => {
   });
 
   test('C2 C7 only noise: the timeout shows it', async () => {
-    const { error } = await besideGood(faulty('--content-length'), { connectTimeoutMs: 700 });
+    const { error } = await besideGood(faulty('--content-length'), { connectTimeoutMs: 2000 });
     expect(error.code).toBe('CONNECT_TIMEOUT');
     expect(`${String(error.firstBytes)} ${error.message}`).toContain('Content-Length');
   });
@@ -183,7 +185,7 @@ describe('servers that do not come up', () => {
 
   test('LIF-03 L1 connect() waits for no silent server longer than its limit, and says what came of each', async () => {
     const servers = {
-      a: faulty(),
+      a: good,
       b: faulty('--silent'),
       c: { command: '/no/such/command' },
       d: faulty('--exit', '1'),

@@ -144,13 +144,8 @@ describe('the kept list', () => {
       await manager.connect();
       let events = 0;
       manager.on('toolsChanged', () => (events += 1));
-      const lines = Array.from(
-        { length: 10_000 },
-        () => '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
-      );
-      await manager.callTool('mcp__s__raw-lines', {
-        lines: [...lines, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'],
-      });
+      const line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
+      await manager.callTool('mcp__s__flood', { line, count: 10_000 });
       await pause(300);
       await manager.listTools();
       expect(events).toBeGreaterThan(0);

@@ -54,7 +54,8 @@ describe('prompts', () => {
   test('PRM-01 missing required arguments are named, nothing is sent', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
-      for (const args of [undefined, {}, [], { style: 'x' }]) {
+      const attempts: (Record<string, string> | string[] | undefined)[] = [undefined, {}, [], { style: 'x' }];
+      for (const args of attempts) {
         const error = await caught(manager.getPrompt('mcp__s__greet', args));
         expect(error.code).toBe('INPUT_INVALID');
         expect(error.message).toContain('name');
