@@ -2,6 +2,24 @@
 //!
 //! The map of the crate; ranks, flows and invariants stand in `ARCHITECTURE.md`.
 
+#[cfg(feature = "binding")]
+mod binding;
+pub mod call;
+pub mod client;
+pub mod config;
+pub mod connection;
+pub mod deadline;
 pub mod diagnostic;
 pub mod environment;
 pub mod error;
+pub mod host;
+pub mod json_scan;
+pub mod jsonrpc;
+pub mod manager;
+pub mod name;
+pub mod permission;
+pub mod protocol;
+pub mod runtime;
+pub mod secret;
+pub mod transport;
+pub mod unicode;

@@ -1,0 +1,20 @@
+// The official client, second generation, with its defaults.
+
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+
+import { installedVersion } from './installed-version.mjs';
+
+const PACKAGE = '@modelcontextprotocol/client';
+
+export async function connect(command) {
+  const client = new Client({ name: 'bench', version: '1.0.0' });
+  await client.connect(new StdioClientTransport({ command }));
+  await client.listTools();
+  return {
+    package: PACKAGE,
+    version: installedVersion(import.meta.resolve(PACKAGE), PACKAGE),
+    call: (name, args) => client.callTool({ name, arguments: args }),
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,31 @@
+// Where the echo server is: built by cargo, quick when nothing changed.
+
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const EXAMPLE = 'bench-echo-server';
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Builds the server at release speed and returns its path. */
+export function buildServer() {
+  const args = ['build', '--profile', 'local', '--no-default-features', '--example', EXAMPLE];
+  const { status, stdout, error } = spawnSync('cargo', [...args, '--message-format=json-render-diagnostics'], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  if (error) throw new Error(`cargo could not be started (${error.code}); build the server and pass --server`);
+  if (status !== 0) throw new Error(`\`cargo ${args.join(' ')}\` ended with code ${status}`);
+  return executableOf(stdout);
+}
+
+/** Cargo says itself where it put the program: its target folder may be configured anywhere. */
+function executableOf(messages) {
+  for (const line of messages.split('\n')) {
+    if (!line.startsWith('{')) continue;
+    const { reason, target, executable } = JSON.parse(line);
+    if (reason === 'compiler-artifact' && target.name === EXAMPLE && executable) return executable;
+  }
+  throw new Error(`cargo named no program ${EXAMPLE}`);
+}

@@ -1,0 +1,470 @@
+'use strict';
+// The JavaScript face: gives shape to what the native half says, and decides nothing. Texts cross as JSON, calls
+// are numbered, answers and events come back as letters (see ARCHITECTURE.md).
+
+const { EventEmitter } = require('node:events');
+const native = require('./binding.js');
+const { version } = require('./package.json');
+const check = require('./lib/check.js');
+const errors = require('./lib/errors.js');
+const functions = require('./lib/functions.js');
+const { ToolResult } = require('./lib/tool-result.js');
+
+const CANCELLABLE = 1;
+const WANTS_PROGRESS = 2;
+/** Letters are taken in turns, so that a flood never holds the event loop for long. */
+const nextTurn = setImmediate;
+/** Longest timer Node knows: it only keeps the process alive while calls are open. */
+const FOREVER = 2 ** 31 - 1;
+
+/** Managers of this environment that may own processes; ended synchronously when it exits. */
+const alive = new Set();
+process.on('exit', () => {
+  for (const close of alive) close();
+});
+
+/** Managers with open calls: nothing else may hold them while a caller waits. */
+const busy = new Set();
+
+class McpManager extends EventEmitter {
+  #native;
+  #open = new Map();
+  #nextId = 1;
+  #callbacks;
+  #questions = new Map();
+  #toolErrors;
+  #keepAlive;
+  #timer;
+  #draining = false;
+  #closed;
+  #exit;
+
+  constructor(options = {}) {
+    check.options(options);
+    super();
+    const callbacks = ['onPermission'].filter((name) => typeof options[name] === 'function');
+    this.#callbacks = options;
+    this.#toolErrors = options.toolErrors ?? 'throw';
+    this.#keepAlive = options.keepAlive === true;
+    const text = check.json({ ...options, callbacks }, 'options');
+    // Weakly, so that a forgotten manager can be collected together with its servers.
+    const self = new WeakRef(this);
+    const ring = () => self.deref()?.#drain();
+    const half = errors.guard(() => new native.NativeManager(text, ring));
+    this.#native = half;
+    this.#timer = setInterval(() => {}, FOREVER);
+    if (!this.#keepAlive) this.#timer.unref();
+    this.#exit = () => half.closeNow();
+    alive.add(this.#exit);
+    collected.register(this, { exit: this.#exit, timer: this.#timer });
+  }
+
+  // ── configuration ──────────────────────────────────────────────────────────────────────────────────────
+  async load(options) {
+    return this.#ask('load', {}, options);
+  }
+
+  configReport() {
+    return JSON.parse(this.#native.configReport());
+  }
+
+  async addServer(name, config, options) {
+    check.string(name, 'name');
+    check.object(config, 'config');
+    check.optionalObject(options, 'options');
+    return this.#ask('addServer', { name, config, connect: options?.connect !== false }, options);
+  }
+
+  async removeServer(name, options) {
+    check.string(name, 'name');
+    await this.#ask('removeServer', { server: name }, options);
+  }
+
+  async setServerEnabled(name, enabled, options) {
+    check.string(name, 'name');
+    check.boolean(enabled, 'enabled');
+    return this.#ask('setServerEnabled', { server: name, enabled }, options);
+  }
+
+  // ── life of connections ────────────────────────────────────────────────────────────────────────────────
+  async connect(server, options) {
+    if (server === undefined || (server !== null && typeof server === 'object')) {
+      return this.#ask('connectAll', {}, server);
+    }
+    check.string(server, 'server');
+    return this.#ask('connect', { server }, options);
+  }
+
+  async ready(options) {
+    check.optionalObject(options, 'options');
+    const { servers, timeoutMs } = options ?? {};
+    if (servers !== undefined) check.strings(servers, 'options.servers');
+    check.optionalMillis(timeoutMs, 'options.timeoutMs');
+    return this.#ask('ready', { servers, timeoutMs }, options);
+  }
+
+  async reconnect(server, options) {
+    check.string(server, 'server');
+    const status = await this.#ask('connect', { server, fresh: true }, options);
+    const [tools, prompts, resources] = await Promise.all([
+      this.listTools({ ...options, server }),
+      this.listPrompts({ ...options, server }),
+      this.listResources({ ...options, server }),
+    ]);
+    return { status, tools, prompts, resources };
+  }
+
+  async restart(server, options) {
+    check.string(server, 'server');
+    return this.#ask('restart', { server }, options);
+  }
+
+  async disconnect(server, options) {
+    check.string(server, 'server');
+    await this.#ask('disconnect', { server }, options);
+  }
+
+  async close(options) {
+    check.optionalObject(options, 'options');
+    check.optionalChoice(options?.mode, ['graceful', 'fast'], 'options.mode');
+    this.#closed ??= this.#ask('close', { fast: options?.mode === 'fast' }).finally(() => this.#end());
+    await this.#closed;
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
+    await this.close();
+  }
+
+  status(server) {
+    if (server !== undefined) check.string(server, 'server');
+    const text = this.#native.status(server);
+    return text === null ? undefined : JSON.parse(text);
+  }
+
+  async ping(server, options) {
+    check.string(server, 'server');
+    return this.#ask('ping', { server }, options);
+  }
+
+  // ── tools ──────────────────────────────────────────────────────────────────────────────────────────────
+  async listTools(options) {
+    return this.#list('listTools', options);
+  }
+
+  async callTool(tool, args, options) {
+    const named = typeof tool === 'string';
+    if (!named) {
+      check.toolPair(tool);
+    }
+    if (args !== undefined) check.object(args, 'args');
+    if (options !== undefined) check.callOptions(options);
+    const text = args === undefined ? '{}' : check.json(args, 'args');
+    const outcome = await this.#send(options, (id, flags) =>
+      this.#native.callTool(
+        id,
+        named ? undefined : tool.server,
+        named ? tool : tool.tool,
+        text,
+        callLimits(options),
+        flags,
+      ),
+    );
+    if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.callTool);
+    const result = new ToolResult(outcome);
+    if (result.isError && (options?.toolErrors ?? this.#toolErrors) === 'throw') {
+      throw errors.toolFailure(result, this.callTool);
+    }
+    return result;
+  }
+
+  async callTools(calls, options) {
+    check.calls(calls);
+    if (options !== undefined) check.callOptions(options);
+    const tools = new Map((await this.listTools({ signal: options?.signal })).map((tool) => [tool.name, tool]));
+    const safe = (name) => tools.get(name)?.isConcurrencySafe === true;
+    const settled = [];
+    for (const batch of functions.partitionCalls(calls, safe)) {
+      settled.push(...(await this.#callBatch(batch, options)));
+    }
+    return settled;
+  }
+
+  async #callBatch(batch, options) {
+    const width = Math.max(1, options?.concurrency ?? this.#callbacks.toolConcurrency ?? 10);
+    const settled = new Array(batch.length);
+    let next = 0;
+    const worker = async () => {
+      while (next < batch.length) {
+        const at = next++;
+        const { tool, args } = batch[at];
+        [settled[at]] = await Promise.allSettled([this.callTool(tool, args, options)]);
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(width, batch.length) }, worker));
+    return settled;
+  }
+
+  // ── prompts ────────────────────────────────────────────────────────────────────────────────────────────
+  async listPrompts(options) {
+    return this.#list('listPrompts', options);
+  }
+
+  async getPrompt(name, args, options) {
+    check.string(name, 'name');
+    if (options !== undefined) check.callOptions(options);
+    const given = check.promptArguments(args);
+    return this.#ask('getPrompt', { name, ...given, options: limits(options) }, options);
+  }
+
+  async runSlashCommand(line, options) {
+    check.string(line, 'line');
+    if (options !== undefined) check.callOptions(options);
+    return this.#ask('runSlashCommand', { line, options: limits(options) }, options);
+  }
+
+  // ── resources ──────────────────────────────────────────────────────────────────────────────────────────
+  async listResources(options) {
+    return this.#list('listResources', options);
+  }
+
+  async listResourceTemplates(options) {
+    return this.#list('listResourceTemplates', options);
+  }
+
+  async readResource(server, uri, options) {
+    check.string(server, 'server');
+    check.string(uri, 'uri');
+    if (options !== undefined) check.callOptions(options);
+    check.optionalChoice(options?.blobs, ['file', 'buffer'], 'options.blobs');
+    const buffer = options?.blobs === 'buffer';
+    const contents = await this.#ask('readResource', { server, uri, buffer, options: limits(options) }, options);
+    if (buffer) {
+      for (const content of contents) {
+        if (typeof content.data === 'string') content.data = new Uint8Array(Buffer.from(content.data, 'base64'));
+      }
+    }
+    return contents;
+  }
+
+  async subscribeResource(server, uri, options) {
+    check.string(server, 'server');
+    check.string(uri, 'uri');
+    await this.#ask('subscribe', { server, uri, subscribe: true }, options);
+  }
+
+  async unsubscribeResource(server, uri, options) {
+    check.string(server, 'server');
+    check.string(uri, 'uri');
+    await this.#ask('subscribe', { server, uri, subscribe: false }, options);
+  }
+
+  // ── the rest of the protocol ───────────────────────────────────────────────────────────────────────────
+  async complete(server, ref, argument, context, options) {
+    check.string(server, 'server');
+    check.object(ref, 'ref');
+    check.object(argument, 'argument');
+    check.optionalObject(context, 'context');
+    return this.#ask('complete', { server, reference: ref, argument, context }, options);
+  }
+
+  async setLogLevel(server, level, options) {
+    check.string(server, 'server');
+    check.string(level, 'level');
+    await this.#ask('setLogLevel', { server, level }, options);
+  }
+
+  async setRoots(roots, options) {
+    check.strings(roots, 'roots');
+    await this.#ask('setRoots', { roots }, options);
+  }
+
+  async request(server, method, params, options) {
+    check.string(server, 'server');
+    check.string(method, 'method');
+    check.optionalObject(params, 'params');
+    if (options !== undefined) check.callOptions(options);
+    return this.#ask('request', { server, method, params: params ?? {}, options: limits(options) }, options);
+  }
+
+  // ── letters ────────────────────────────────────────────────────────────────────────────────────────────
+  #list(verb, options) {
+    check.optionalObject(options, 'options');
+    if (options?.server !== undefined) check.string(options.server, 'options.server');
+    return this.#ask(verb, { server: options?.server }, options);
+  }
+
+  async #ask(verb, payload, options) {
+    check.optionalObject(options, 'options');
+    const text = check.json(payload, 'arguments');
+    const outcome = await this.#send(options, (id, flags) => this.#native.submit(id, verb, text, flags));
+    if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this[verb] ?? this.#ask);
+    return outcome.value;
+  }
+
+  /** Numbers a call, starts it, and waits for its letter; `signal` ends the wait at once. */
+  #send(options, start) {
+    const signal = options?.signal;
+    if (signal !== undefined) check.signal(signal);
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return void reject(signal.reason);
+      const id = this.#nextId;
+      this.#nextId = id === 0xffffffff ? 1 : id + 1;
+      const call = { resolve, onProgress: options?.onProgress, release: undefined };
+      if (signal !== undefined) {
+        const abort = () => {
+          if (!this.#open.has(id)) return;
+          this.#settle(id, call);
+          this.#native.cancel(id);
+          reject(signal.reason);
+        };
+        signal.addEventListener('abort', abort, { once: true });
+        call.release = () => signal.removeEventListener('abort', abort);
+      }
+      if (this.#open.size === 0) {
+        this.#timer.ref();
+        busy.add(this);
+      }
+      this.#open.set(id, call);
+      const flags = (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
+      start(id, flags);
+    });
+  }
+
+  #settle(id, call) {
+    this.#open.delete(id);
+    call.release?.();
+    if (this.#open.size > 0) return;
+    busy.delete(this);
+    if (!this.#keepAlive) this.#timer.unref();
+  }
+
+  #drain() {
+    if (this.#draining) return;
+    const { parts, more } = this.#native.takeLetters();
+    for (const part of parts) {
+      if (typeof part === 'string') {
+        for (const letter of JSON.parse(part)) this.#receive(letter, undefined);
+      } else {
+        this.#receive(JSON.parse(part.letter), part);
+      }
+    }
+    if (more) {
+      this.#draining = true;
+      nextTurn(() => {
+        this.#draining = false;
+        this.#drain();
+      });
+    }
+  }
+
+  #receive(letter, part) {
+    switch (letter.kind) {
+      case 'tool':
+      case 'value':
+      case 'error': {
+        const call = this.#open.get(letter.id);
+        if (call === undefined) return;
+        this.#settle(letter.id, call);
+        if (part !== undefined) fill(letter, part);
+        call.resolve(letter);
+        return;
+      }
+      case 'progress': {
+        const call = this.#open.get(letter.id);
+        if (call?.onProgress !== undefined) contained(() => call.onProgress(letter.value));
+        return;
+      }
+      case 'event':
+        if (this.listenerCount(letter.name) > 0) contained(() => this.emit(letter.name, letter.value));
+        return;
+      case 'question':
+        void this.#answer(letter);
+        return;
+      case 'withdrawn':
+        this.#questions.get(letter.question)?.abort();
+        this.#questions.delete(letter.question);
+    }
+  }
+
+  async #answer({ question, callback, body }) {
+    const controller = new AbortController();
+    this.#questions.set(question, controller);
+    try {
+      const answer = await this.#callbacks[callback]({ ...body, signal: controller.signal });
+      this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
+    } catch (error) {
+      this.#native.answer(question, undefined, errors.describe(error));
+    } finally {
+      this.#questions.delete(question);
+    }
+  }
+
+  #end() {
+    clearInterval(this.#timer);
+    alive.delete(this.#exit);
+    collected.unregister(this);
+  }
+}
+
+/** What a forgotten manager leaves behind in this environment. */
+const collected = new FinalizationRegistry(({ exit, timer }) => {
+  clearInterval(timer);
+  alive.delete(exit);
+});
+
+/** Limits of a call; nothing where none is given. */
+function limits(options) {
+  const { timeoutMs, maxTotalTimeoutMs, meta } = options ?? {};
+  return { timeoutMs, maxTotalTimeoutMs, meta };
+}
+
+function callLimits(options) {
+  if (options === undefined) return undefined;
+  const { timeoutMs, maxTotalTimeoutMs, meta } = options;
+  if (timeoutMs === undefined && maxTotalTimeoutMs === undefined && meta === undefined) return undefined;
+  return check.json({ timeoutMs, maxTotalTimeoutMs, meta }, 'options');
+}
+
+/** Puts the strings that came outside of the JSON text in their places. */
+function fill(letter, { places, texts }) {
+  const blocks = letter.kind === 'tool' ? letter.value.content : letter.value;
+  places.forEach((place, index) => {
+    blocks[place].text = texts[index];
+  });
+}
+
+/** A listener that throws is the listener's problem, not that of the letters behind it. */
+function contained(run) {
+  try {
+    run();
+  } catch (error) {
+    process.nextTick(() => {
+      throw error;
+    });
+  }
+}
+
+exports.McpManager = McpManager;
+exports.McpError = errors.McpError;
+exports.McpConfigError = errors.McpConfigError;
+exports.McpServerError = errors.McpServerError;
+exports.McpConnectionError = errors.McpConnectionError;
+exports.McpSessionExpiredError = errors.McpSessionExpiredError;
+exports.McpRpcError = errors.McpRpcError;
+exports.McpToolCallError = errors.McpToolCallError;
+exports.McpCallError = errors.McpCallError;
+exports.McpTimeoutError = errors.McpTimeoutError;
+exports.McpPermissionError = errors.McpPermissionError;
+exports.McpAuthError = errors.McpAuthError;
+exports.McpElicitationError = errors.McpElicitationError;
+exports.McpBridgeError = errors.McpBridgeError;
+exports.normalizeName = functions.normalizeName;
+exports.buildToolName = functions.buildToolName;
+exports.parseToolName = functions.parseToolName;
+exports.sanitizeUnicode = functions.sanitizeUnicode;
+exports.classifyTool = functions.classifyTool;
+exports.expandEnv = functions.expandEnv;
+exports.decidePermission = functions.decidePermission;
+exports.windowsCommand = functions.windowsCommand;
+exports.partitionCalls = functions.partitionCalls;
+exports.version = version;

@@ -1,0 +1,152 @@
+'use strict';
+// Argument checks of the public interface: one clear TypeError with `code: 'INVALID_ARGUMENT'` and the parameter's
+// name.
+
+function invalid(parameter, expected, given) {
+  const error = new TypeError(`${parameter}: expected ${expected}, got ${kindOf(given)}`);
+  error.code = 'INVALID_ARGUMENT';
+  error.parameter = parameter;
+  Error.captureStackTrace(error, invalid);
+  return error;
+}
+
+function kindOf(value) {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'string') return value === '' ? 'an empty string' : 'a string';
+  if (typeof value === 'number') return `the number ${value}`;
+  return value === undefined ? 'nothing' : `a ${typeof value}`;
+}
+
+function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function string(value, parameter) {
+  if (typeof value !== 'string' || value === '') throw invalid(parameter, 'a non-empty string', value);
+}
+
+function strings(value, parameter) {
+  if (!Array.isArray(value)) throw invalid(parameter, 'an array of strings', value);
+  value.forEach((item, index) => {
+    if (typeof item !== 'string') throw invalid(`${parameter}[${index}]`, 'a string', item);
+  });
+}
+
+function boolean(value, parameter) {
+  if (typeof value !== 'boolean') throw invalid(parameter, 'a boolean', value);
+}
+
+function object(value, parameter) {
+  if (!isObject(value)) throw invalid(parameter, 'an object', value);
+}
+
+function optionalObject(value, parameter) {
+  if (value !== undefined) object(value, parameter);
+}
+
+function optionalFunction(value, parameter) {
+  if (value !== undefined && typeof value !== 'function') throw invalid(parameter, 'a function', value);
+}
+
+function optionalChoice(value, choices, parameter) {
+  if (value !== undefined && !choices.includes(value)) {
+    const error = invalid(parameter, choices.map((choice) => `'${choice}'`).join(' or '), value);
+    throw error;
+  }
+}
+
+function optionalMillis(value, parameter) {
+  if (value === undefined) return;
+  if (typeof value !== 'number' || !(value >= 0) || value === Infinity) {
+    throw invalid(parameter, 'a time in milliseconds', value);
+  }
+}
+
+function signal(value) {
+  if (!isObject(value) || typeof value.addEventListener !== 'function' || typeof value.aborted !== 'boolean') {
+    throw invalid('options.signal', 'an AbortSignal', value);
+  }
+}
+
+function options(value) {
+  object(value, 'options');
+  for (const name of ['onPermission', 'onElicitation', 'onSampling', 'onApproval', 'onAuthorizationUrl']) {
+    optionalFunction(value[name], `options.${name}`);
+  }
+  optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
+}
+
+function callOptions(value) {
+  object(value, 'options');
+  optionalMillis(value.timeoutMs, 'options.timeoutMs');
+  optionalMillis(value.maxTotalTimeoutMs, 'options.maxTotalTimeoutMs');
+  optionalFunction(value.onProgress, 'options.onProgress');
+  optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
+  optionalObject(value.meta, 'options.meta');
+  if (value.signal !== undefined) signal(value.signal);
+}
+
+function toolPair(value) {
+  if (!isObject(value)) throw invalid('tool', 'a name or {server, tool}', value);
+  string(value.server, 'tool.server');
+  string(value.tool, 'tool.tool');
+}
+
+function calls(value) {
+  if (!Array.isArray(value)) throw invalid('calls', 'an array of {tool, args}', value);
+  value.forEach((call, index) => {
+    object(call, `calls[${index}]`);
+    string(call.tool, `calls[${index}].tool`);
+    optionalObject(call.args, `calls[${index}].args`);
+  });
+}
+
+/** Arguments of a prompt: by order, or by name; every value is a string (mcp:PRM-01). */
+function promptArguments(value) {
+  if (value === undefined) return { named: [] };
+  if (Array.isArray(value)) {
+    strings(value, 'args');
+    return { positional: value };
+  }
+  object(value, 'args');
+  const named = Object.entries(value).filter(([, text]) => text !== undefined);
+  for (const [name, text] of named) {
+    if (typeof text !== 'string') throw invalid(`args.${name}`, 'a string', text);
+  }
+  return { named };
+}
+
+/** JSON text of a value; what has none (a cycle, a BigInt, nesting without end) is the caller's mistake. */
+function json(value, parameter) {
+  let text;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    const error = new TypeError(`${parameter}: cannot be written as JSON: ${cause.message.split('\n')[0]}`, { cause });
+    error.code = 'INVALID_ARGUMENT';
+    error.parameter = parameter;
+    throw error;
+  }
+  if (text === undefined) throw invalid(parameter, 'a value that JSON can hold', value);
+  return text;
+}
+
+module.exports = {
+  boolean,
+  callOptions,
+  calls,
+  invalid,
+  isObject,
+  json,
+  object,
+  optionalChoice,
+  optionalMillis,
+  optionalObject,
+  options,
+  promptArguments,
+  signal,
+  string,
+  strings,
+  toolPair,
+};

@@ -1,0 +1,87 @@
+'use strict';
+// Pure functions: usable without a manager, no I/O.
+
+const native = require('../binding.js');
+const check = require('./check.js');
+const { guard } = require('./errors.js');
+
+function normalizeName(name) {
+  text(name, 'name');
+  return native.normalizeName(name);
+}
+
+function buildToolName(server, tool) {
+  text(server, 'server');
+  text(tool, 'tool');
+  return native.buildToolName(server, tool);
+}
+
+function parseToolName(fullName) {
+  text(fullName, 'fullName');
+  return native.parseToolName(fullName);
+}
+
+function sanitizeUnicode(value, mode = 'strict') {
+  check.optionalChoice(mode, ['strict', 'invisible'], 'mode');
+  if (value === undefined) return value;
+  const json = check.json(value, 'value');
+  const cleaned = guard(() => native.cleanJson(json, mode === 'strict'), sanitizeUnicode);
+  return cleaned === null ? value : JSON.parse(cleaned);
+}
+
+function classifyTool(name) {
+  text(name, 'name');
+  return native.classifyTool(name);
+}
+
+function expandEnv(source, env) {
+  text(source, 'text');
+  check.object(env, 'env');
+  const set = Object.fromEntries(Object.entries(env).filter(([, value]) => typeof value === 'string'));
+  return native.expandEnv(source, set);
+}
+
+function decidePermission(tool, rules) {
+  if (typeof tool !== 'string') check.toolPair(tool);
+  check.object(rules, 'rules');
+  const json = check.json(rules, 'rules');
+  const [server, name] = typeof tool === 'string' ? [undefined, tool] : [tool.server, tool.tool];
+  const { decision, rule } = guard(() => native.decidePermission(server, name, json), decidePermission);
+  return rule === undefined || rule === null ? { decision } : { decision, rule };
+}
+
+function windowsCommand(command, args) {
+  check.string(command, 'command');
+  check.strings(args, 'args');
+  return guard(() => native.windowsCommand(command, args), windowsCommand);
+}
+
+function partitionCalls(calls, isConcurrencySafe) {
+  check.calls(calls);
+  if (typeof isConcurrencySafe !== 'function') throw check.invalid('isConcurrencySafe', 'a function', isConcurrencySafe);
+  const batches = [];
+  let open = false;
+  for (const call of calls) {
+    const safe = isConcurrencySafe(call.tool) === true;
+    if (safe && open) batches.at(-1).push(call);
+    else batches.push([call]);
+    open = safe;
+  }
+  return batches;
+}
+
+function text(value, parameter) {
+  if (typeof value !== 'string') throw check.invalid(parameter, 'a string', value);
+}
+
+module.exports = {
+  buildToolName,
+  classifyTool,
+  decidePermission,
+  expandEnv,
+  normalizeName,
+  parseToolName,
+  partitionCalls,
+  sanitizeUnicode,
+  windowsCommand,
+};

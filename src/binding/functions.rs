@@ -1,0 +1,121 @@
+//! The pure functions of the package.
+
+use std::collections::HashMap;
+
+use napi_derive::napi;
+
+use super::to_napi;
+use crate::config::expand;
+use crate::config::windows_command as windows;
+use crate::error::{ErrorCode, McpError};
+use crate::name;
+use crate::permission::{PermissionRules, RuleSet, Verdict, decide_full_name};
+use crate::protocol::classify;
+use crate::unicode::{self, Mode};
+
+/// A name split in two.
+#[napi(object)]
+pub struct ParsedName {
+    /// Server part.
+    pub server: String,
+    /// Tool part.
+    pub tool: String,
+}
+
+/// An expanded text.
+#[napi(object)]
+pub struct ExpandedText {
+    /// The text.
+    pub value: String,
+    /// Variables that are not set.
+    pub missing: Vec<String>,
+}
+
+/// A command as Windows runs it.
+#[napi(object)]
+pub struct CommandLine {
+    /// Program.
+    pub command: String,
+    /// Arguments.
+    pub args: Vec<String>,
+}
+
+/// What the rules say.
+#[napi(object)]
+pub struct RuleDecision {
+    /// `allow`, `ask`, `deny` or `passthrough`.
+    pub decision: String,
+    /// The rule that decided.
+    pub rule: Option<String>,
+}
+
+/// Turns every character outside `[A-Za-z0-9_-]` into `_`.
+#[napi(catch_unwind)]
+pub fn normalize_name(text: String) -> String {
+    name::normalize_name(&text)
+}
+
+/// `mcp__<server>__<tool>`.
+#[napi(catch_unwind)]
+pub fn build_tool_name(server: String, tool: String) -> String {
+    name::build_tool_name(&server, &tool)
+}
+
+/// Splits a full name.
+#[napi(catch_unwind)]
+pub fn parse_tool_name(full_name: String) -> Option<ParsedName> {
+    let (server, tool) = name::parse_tool_name(&full_name)?;
+    Some(ParsedName { server: server.to_owned(), tool: tool.to_owned() })
+}
+
+/// Cleans the strings of a JSON text; `None` when nothing changes.
+#[napi(catch_unwind)]
+pub fn clean_json(json: String, strict: bool) -> napi::Result<Option<String>> {
+    let mode = if strict { Mode::Strict } else { Mode::Invisible };
+    let cleaned = unicode::clean_json(&json, mode).map_err(|unstable| to_napi(&McpError::from(unstable)))?;
+    Ok(cleaned.map(|cleaned| cleaned.text))
+}
+
+/// What kind of tool a name promises.
+#[napi(catch_unwind)]
+pub fn classify_tool(tool: String) -> String {
+    classify::classify_tool(&tool).as_str().to_owned()
+}
+
+/// Expands `${VAR}` and `${VAR:-default}`.
+#[napi(catch_unwind)]
+pub fn expand_env(text: String, env: HashMap<String, String>) -> ExpandedText {
+    let expanded = expand::expand_env(&text, &|variable: &str| env.get(variable).cloned());
+    ExpandedText { value: expanded.value, missing: expanded.missing }
+}
+
+/// The command that starts a program on Windows.
+#[napi(catch_unwind)]
+pub fn windows_command(command: String, args: Vec<String>) -> napi::Result<CommandLine> {
+    let (command, args) = windows::windows_command(&command, &args).map_err(|error| to_napi(&error))?;
+    Ok(CommandLine { command, args })
+}
+
+/// What the rules (JSON text) say of a tool; `server` is given where the pair is known.
+#[napi(catch_unwind)]
+pub fn decide_permission(server: Option<String>, tool: String, rules: String) -> napi::Result<RuleDecision> {
+    let rules: PermissionRules = serde_json::from_str(&rules).map_err(|_| {
+        let error = McpError::new(ErrorCode::InvalidArgument, "rules: expected {allow?, ask?, deny?} of strings");
+        to_napi(&error.with(|facts| facts.parameter = Some("rules".to_owned())))
+    })?;
+    let (rules, _) = RuleSet::compile(&rules);
+    let verdict: Verdict<'_> = match &server {
+        Some(server) => rules.decide(server, &tool),
+        None => decide_full_name(&rules, &tool),
+    };
+    Ok(RuleDecision {
+        decision: verdict.decision.as_str().to_owned(),
+        rule: verdict.rule.map(str::to_owned),
+    })
+}
+
+/// Version of the native half; the face checks that it fits.
+#[napi(catch_unwind)]
+pub fn native_version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}

@@ -1,0 +1,186 @@
+//! The native half of `McpManager`.
+
+use std::sync::{Arc, Mutex};
+
+use napi::bindgen_prelude::Function;
+use napi::threadsafe_function::ThreadsafeFunctionCallMode;
+use napi_derive::napi;
+
+use super::calls::{Calls, Reply};
+use super::letters::{Delivery, pack};
+use super::to_napi;
+use crate::client::progress::ProgressSink;
+use crate::error::{ErrorCode, McpError};
+use crate::host::mailbox::Letter;
+use crate::manager::Manager;
+use crate::manager::tools::ToolTarget;
+use crate::manager::verbs::call_options;
+use crate::runtime;
+use crate::transport::CloseMode;
+
+/// The native half of `McpManager`.
+#[napi]
+pub struct NativeManager {
+    manager: Arc<Manager>,
+    calls: Arc<Calls>,
+}
+
+#[napi]
+impl NativeManager {
+    /// A manager by its options as JSON text; `ring` is called when letters wait.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(options: String, ring: Function<'_, (), ()>) -> napi::Result<Self> {
+        // Weak and of one: a ring never keeps the process alive, and one that waits is enough.
+        let ring = ring
+            .build_threadsafe_function::<()>()
+            .weak::<true>()
+            .max_queue_size::<1>()
+            .build_callback(|_| Ok(()))?;
+        let ring = Mutex::new(ring);
+        let bell = move || {
+            runtime::lock(&ring).call((), ThreadsafeFunctionCallMode::NonBlocking);
+        };
+        let manager = Manager::new(&options, Box::new(bell)).map_err(|error| to_napi(&error))?;
+        Ok(Self { manager, calls: Arc::default() })
+    }
+
+    /// Starts a tool call. `tool` is a full name, or the wire name when `server` is given.
+    #[napi(catch_unwind)]
+    pub fn call_tool(
+        &self,
+        id: u32,
+        server: Option<String>,
+        tool: String,
+        arguments: String,
+        options: Option<String>,
+        flags: u32,
+    ) {
+        let target = match server {
+            Some(server) => ToolTarget::Pair { server, tool },
+            None => ToolTarget::Full(tool),
+        };
+        let reply = Reply::new(id, Arc::clone(self.manager.post()));
+        let options = match call_options(options.as_deref(), self.progress(id, flags)) {
+            Ok(options) => options,
+            Err(error) => return reply.fail(&error),
+        };
+        let manager = Arc::clone(&self.manager);
+        self.calls.start(id, flags & CANCELLABLE != 0, async move {
+            match manager.call_tool(&target, arguments, options).await {
+                Ok(outcome) => reply.tool(outcome),
+                Err(error) => reply.fail(&error),
+            }
+        });
+    }
+
+    /// Starts any other verb.
+    #[napi(catch_unwind)]
+    pub fn submit(&self, id: u32, verb: String, payload: String, flags: u32) {
+        let reply = Reply::new(id, Arc::clone(self.manager.post()));
+        let progress = self.progress(id, flags);
+        let manager = Arc::clone(&self.manager);
+        self.calls.start(id, flags & CANCELLABLE != 0, async move {
+            // Everything but a tool call may use clocks and tasks from its first step on.
+            let outcome = match runtime::spawn(async move { manager.run(&verb, &payload, progress).await }) {
+                Some(task) => Running(task).await,
+                None => Err(McpError::new(ErrorCode::Internal, "the system refused to start threads")),
+            };
+            match outcome {
+                Ok(answer) => reply.value(answer),
+                Err(error) => reply.fail(&error),
+            }
+        });
+    }
+
+    /// Nobody waits for this call any more.
+    #[napi(catch_unwind)]
+    pub fn cancel(&self, id: u32) {
+        self.calls.cancel(id);
+    }
+
+    /// Takes the letters that wait.
+    #[napi(catch_unwind)]
+    pub fn take_letters(&self) -> Delivery {
+        let (letters, more) = self.manager.post().collect();
+        pack(letters, more)
+    }
+
+    /// Answers a question; `failure` tells that the callback failed, and how.
+    #[napi(catch_unwind)]
+    pub fn answer(&self, question: u32, answer: Option<String>, failure: Option<String>) {
+        let outcome = match (answer, failure) {
+            (Some(answer), None) => Ok(answer),
+            (_, failure) => {
+                let why = failure.unwrap_or_else(|| "no answer".to_owned());
+                Err(McpError::new(ErrorCode::Internal, format!("the host's callback failed: {why}")))
+            }
+        };
+        self.manager.post().answer(question, outcome);
+    }
+
+    /// JSON text of all statuses, or of one server's.
+    #[napi(catch_unwind)]
+    pub fn status(&self, server: Option<String>) -> Option<String> {
+        self.manager.status_json(server.as_deref())
+    }
+
+    /// JSON text of the configuration report.
+    #[napi(catch_unwind)]
+    pub fn config_report(&self) -> String {
+        self.manager.report_json()
+    }
+
+    /// Ends every server process, blocking for about a second at most: the host is exiting.
+    #[napi(catch_unwind)]
+    pub fn close_now(&self) {
+        self.manager.post().shut();
+        self.manager.close_now();
+    }
+
+    fn progress(&self, id: u32, flags: u32) -> Option<ProgressSink> {
+        if flags & WANTS_PROGRESS == 0 {
+            return None;
+        }
+        let post = Arc::clone(self.manager.post());
+        Some(Arc::new(move |progress| {
+            if let Ok(value) = serde_json::to_string(&progress) {
+                let body = format!("{{\"kind\":\"progress\",\"id\":{id},\"value\":{value}}}");
+                post.deliver(Letter::Progress { call: id, body });
+            }
+        }))
+    }
+}
+
+/// The call may be cancelled.
+const CANCELLABLE: u32 = 1;
+/// The caller wants to hear of progress.
+const WANTS_PROGRESS: u32 = 2;
+
+impl Drop for NativeManager {
+    /// Collected, or its environment has ended: nothing of it stays behind.
+    fn drop(&mut self) {
+        self.manager.post().shut();
+        self.calls.cancel_all();
+        let manager = Arc::clone(&self.manager);
+        runtime::spawn(async move { manager.close(CloseMode::Fast).await });
+    }
+}
+
+/// A task that ends when nobody waits for it.
+struct Running<T>(tokio::task::JoinHandle<Result<T, McpError>>);
+
+impl<T> std::future::Future for Running<T> {
+    type Output = Result<T, McpError>;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(context).map(|outcome| {
+            outcome.unwrap_or_else(|_| Err(McpError::new(ErrorCode::Internal, "a task of this package broke")))
+        })
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

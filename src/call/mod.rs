@@ -1,0 +1,10 @@
+//! One request on its way back: results mapped, blobs saved, output schemas checked.
+//!
+//! Owns what a result becomes for the caller. The shapes themselves are mapped by `protocol`.
+
+pub mod blob;
+pub mod gate;
+pub mod output;
+pub mod output_schema;
+pub mod resource_contents;
+mod schema_cost;

@@ -1,0 +1,227 @@
+//! Tool results: from the wire result to the public `content`, `structuredContent`, `isError`, `meta` (CAL-03).
+//!
+//! A result that already has its public shape crosses as the wire text itself; everything else is written anew.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use super::blob;
+use crate::diagnostic::Diagnostic;
+use crate::error::{ErrorCode, McpError, Result};
+use crate::json_scan::{self, Facts, Kind, MAX_DEPTH};
+use crate::protocol::content::{self, Blob, BlockWriter, ContentRules, LARGE_TEXT_BYTES, SavedBlob};
+use crate::protocol::oddities::Oddities;
+use crate::protocol::prompt::{MappedPrompt, map_prompt_result};
+use crate::protocol::sanitize::Sanitize;
+
+/// How the results of one call are mapped.
+#[derive(Clone, Copy)]
+pub struct OutputRules<'a> {
+    /// Name of the server, for warnings.
+    pub server: &'a str,
+    /// What was asked for (a tool, prompt or URI), for warnings.
+    pub subject: &'a str,
+    /// How text is cleaned (SEC-02).
+    pub sanitize: Sanitize,
+    /// The output directory; called only when a file is to be written.
+    pub output_dir: &'a dyn Fn() -> Result<PathBuf>,
+    /// Longest text literal in bytes that stays within the JSON; [`LARGE_TEXT_BYTES`] by default.
+    pub large_text_bytes: usize,
+}
+
+impl<'a> OutputRules<'a> {
+    /// Rules with the default limit for texts.
+    pub fn new(
+        server: &'a str,
+        subject: &'a str,
+        sanitize: Sanitize,
+        output_dir: &'a dyn Fn() -> Result<PathBuf>,
+    ) -> Self {
+        Self { server, subject, sanitize, output_dir, large_text_bytes: LARGE_TEXT_BYTES }
+    }
+
+    pub(super) fn content<'c>(
+        &'c self,
+        save: &'c dyn Fn(&Blob<'_>) -> Result<SavedBlob>,
+    ) -> ContentRules<'c> {
+        ContentRules {
+            server: self.server,
+            subject: self.subject,
+            sanitize: self.sanitize,
+            large_text_bytes: self.large_text_bytes,
+            save,
+        }
+    }
+
+    pub(super) fn save(&self, blob: &Blob<'_>) -> Result<SavedBlob> {
+        let bytes = blob::decode_base64(blob.base64)?;
+        blob::save(&(self.output_dir)()?, blob.uri, blob.mime_type, &bytes)
+    }
+}
+
+/// A mapped tool result.
+#[derive(Clone, Debug)]
+pub struct MappedResult {
+    /// The wire result; `None` where it is `value`.
+    pub raw: Option<String>,
+    /// JSON text `{content, structuredContent?, isError, meta?}`; where `plain`, the wire text.
+    pub value: String,
+    /// `value` is the wire text: `content` always there, `isError` perhaps not, `_meta` under its wire name.
+    pub plain: bool,
+    /// The tool reported a failure.
+    pub is_error: bool,
+    /// Long texts, cleaned, with the place of their block in `content`, where `text` is empty.
+    pub large_texts: Vec<(usize, String)>,
+    /// What was odd (`RESULT_ODD`, `RESULT_EMPTY`, `OUTPUT_NOT_SAVED`).
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl MappedResult {
+    /// JSON text of `structuredContent` as the server sent it; JSON `null` is not the same as none (mcp:TOOL-12).
+    pub fn structured_content(&self) -> Option<&str> {
+        let [structured] = json_scan::pick(self.raw.as_deref().unwrap_or(&self.value), ["structuredContent"]);
+        structured
+    }
+}
+
+struct WireResult<'a> {
+    content: Option<&'a str>,
+    structured: Option<&'a str>,
+    is_error: Option<&'a str>,
+    meta: Option<&'a str>,
+    /// The only member of results older than 2024-11-05.
+    tool_result: Option<&'a str>,
+}
+
+impl<'a> WireResult<'a> {
+    fn read(text: &'a str) -> Self {
+        let names = ["content", "structuredContent", "isError", "_meta", "toolResult"];
+        let [content, structured, is_error, meta, tool_result] = json_scan::pick(text, names);
+        Self { content, structured, is_error, meta, tool_result }
+    }
+
+    fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
+        let shape = self.content.is_some()
+            && self.is_error.is_none_or(|value| json_scan::kind(value) == Kind::Bool)
+            && self.meta.is_none_or(|value| json_scan::kind(value) == Kind::Object);
+        if !shape {
+            return Ok(false);
+        }
+        if let Some(structured) = self.structured
+            && matches!(rules.sanitize.json(structured, facts)?, Cow::Owned(_))
+        {
+            return Ok(false);
+        }
+        content::all_plain(self.content.unwrap_or_default(), rules, facts)
+    }
+}
+
+/// Maps a tool result, the JSON text of an answer.
+///
+/// Odd shapes are mended with a warning, never refused (K6, K7, B-079). Errors: `RESULT_INVALID` where the result is
+/// no object or nested deeper than 128 (SEC-04); `SANITIZE_UNSTABLE`.
+pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult> {
+    let facts = checked(&wire, rules)?;
+    let save = |blob: &Blob<'_>| rules.save(blob);
+    let content_rules = rules.content(&save);
+    let result = WireResult::read(&wire);
+    let is_error = result.is_error == Some("true");
+    if result.is_plain(&content_rules, facts)? {
+        let warnings = empty_note(&result, rules);
+        return Ok(MappedResult {
+            raw: None,
+            value: wire,
+            plain: true,
+            is_error,
+            large_texts: Vec::new(),
+            warnings,
+        });
+    }
+    let mut writer = BlockWriter::new(&content_rules, facts);
+    write_content(&result, &mut writer)?;
+    let value = write_result(&result, &mut writer, rules.sanitize, facts)?;
+    let BlockWriter { large_texts, oddities, .. } = writer;
+    let warnings = oddities.finish();
+    Ok(MappedResult { raw: Some(wire), value, plain: false, is_error, large_texts, warnings })
+}
+
+/// Maps a prompt with the rules of results; see [`map_prompt_result`].
+pub fn map_prompt(wire: &str, rules: &OutputRules<'_>) -> Result<MappedPrompt> {
+    let save = |blob: &Blob<'_>| rules.save(blob);
+    map_prompt_result(wire, &rules.content(&save))
+}
+
+/// Facts of a result that is an object and not too deep.
+pub(super) fn checked(wire: &str, rules: &OutputRules<'_>) -> Result<Facts> {
+    let facts = json_scan::scan(wire);
+    let reason = if facts.depth > MAX_DEPTH {
+        format!("the result is nested deeper than {MAX_DEPTH}")
+    } else if json_scan::kind(wire) != Kind::Object {
+        "the result is not an object".to_owned()
+    } else {
+        return Ok(facts);
+    };
+    Err(McpError::new(ErrorCode::ResultInvalid, reason).on(rules.server))
+}
+
+/// A success that says nothing at all is worth a note (K9).
+fn empty_note(result: &WireResult<'_>, rules: &OutputRules<'_>) -> Vec<Diagnostic> {
+    let nothing = result.structured.is_none()
+        && result.content.is_some_and(|content| json_scan::elements(content).next().is_none());
+    if !nothing {
+        return Vec::new();
+    }
+    let mut oddities = Oddities::new(rules.server, rules.subject);
+    oddities.note("RESULT_EMPTY", "it is empty");
+    oddities.finish()
+}
+
+fn write_content(result: &WireResult<'_>, writer: &mut BlockWriter<'_>) -> Result<()> {
+    match (result.content, result.tool_result) {
+        (Some(content), _) => writer.write_content(content),
+        (None, Some(old)) => {
+            writer.odd("it has the shape of a version before 2024-11-05");
+            match json_scan::kind(old) {
+                Kind::String => writer.write_text(old, None),
+                _ => writer.write_text(&json_scan::quote(old), None),
+            }
+        }
+        (None, None) => {
+            writer.odd("it has no content");
+            Ok(())
+        }
+    }
+}
+
+fn write_result(
+    result: &WireResult<'_>,
+    writer: &mut BlockWriter<'_>,
+    sanitize: Sanitize,
+    facts: Facts,
+) -> Result<String> {
+    let mut out = String::with_capacity(writer.json.len() + 64);
+    out.push_str(r#"{"content":["#);
+    out.push_str(&writer.json);
+    out.push(']');
+    if let Some(structured) = result.structured {
+        out.push_str(r#","structuredContent":"#);
+        out.push_str(&sanitize.json(structured, facts)?);
+    }
+    if result.is_error.is_some_and(|value| json_scan::kind(value) != Kind::Bool) {
+        writer.odd("isError is not a boolean");
+    }
+    out.push_str(if result.is_error == Some("true") { r#","isError":true"# } else { r#","isError":false"# });
+    match result.meta {
+        Some(meta) if json_scan::kind(meta) == Kind::Object => {
+            out.push_str(r#","meta":"#);
+            out.push_str(meta);
+        }
+        Some(_) => writer.odd("_meta is not an object"),
+        None => {}
+    }
+    out.push('}');
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Every page of a list (PRO-09): bounded, never endless, never losing what was read.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Client, Request};
+use crate::deadline::Deadline;
+use crate::error::{ErrorCode, McpError};
+use crate::jsonrpc::RawText;
+use crate::jsonrpc::write::{Params, push_member};
+
+/// Bounds of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct ListLimits {
+    /// Pages; default 1,000.
+    pub pages: usize,
+    /// Items; default 50,000.
+    pub items: usize,
+}
+
+impl Default for ListLimits {
+    fn default() -> Self {
+        Self { pages: 1_000, items: 50_000 }
+    }
+}
+
+/// All pages of one list, as they came.
+#[derive(Debug, Default)]
+pub struct Pages {
+    pages: Vec<RawText>,
+}
+
+/// Takes the items and the cursor out of a page; `member` is `tools`, `prompts`, ….
+struct Page<'a> {
+    items: Vec<&'a RawValue>,
+    next: Option<String>,
+}
+
+impl Pages {
+    /// The items of all pages in order.
+    pub fn items(&self, member: &str) -> Vec<&RawValue> {
+        self.pages.iter().filter_map(|page| read_page(page.as_str(), member).ok()).flat_map(|page| page.items).collect()
+    }
+}
+
+/// Follows `nextCursor` to the end; an empty string is a cursor, only `null` or absence is the end (mcp:PAGE-02).
+///
+/// # Errors
+/// `LIST_LIMIT` for too many pages or items or a cursor that repeats, `MESSAGE_INVALID` for an answer that is
+/// no list, and whatever the requests fail with.
+pub async fn read_all(
+    client: &Client,
+    method: &str,
+    member: &str,
+    deadline: &Arc<Deadline>,
+    limits: ListLimits,
+) -> Result<Pages, McpError> {
+    let mut all = Pages::default();
+    let mut seen = HashSet::new();
+    let mut items = 0;
+    let mut cursor: Option<String> = None;
+    loop {
+        let params = cursor_params(cursor.as_deref());
+        let request = Request { method, params: &params, deadline, progress: None };
+        let text = client.request(request).await?;
+        deadline.touch();
+        let page = read_page(text.as_str(), member).map_err(|why| {
+            McpError::new(ErrorCode::MessageInvalid, format!("the answer to {method} {why}")).on(client.server())
+        })?;
+        items += page.items.len();
+        let next = page.next;
+        all.pages.push(text);
+        let Some(next) = next else { return Ok(all) };
+        let limit = if items > limits.items {
+            Some(format!("more than {} items (maxListItems)", limits.items))
+        } else if all.pages.len() >= limits.pages {
+            Some(format!("more than {} pages (maxListPages)", limits.pages))
+        } else if !seen.insert(next.clone()) {
+            Some("a cursor that comes again".to_owned())
+        } else {
+            None
+        };
+        if let Some(what) = limit {
+            return Err(McpError::new(ErrorCode::ListLimit, format!("{method} gives {what}")).on(client.server()));
+        }
+        cursor = Some(next);
+    }
+}
+
+fn cursor_params(cursor: Option<&str>) -> Params {
+    let mut members = String::new();
+    if let Some(cursor) = cursor {
+        let mut literal = String::new();
+        crate::jsonrpc::write::push_string(&mut literal, cursor);
+        push_member(&mut members, "cursor", &literal);
+    }
+    Params::from_members(members, String::new())
+}
+
+fn read_page<'a>(text: &'a str, member: &str) -> Result<Page<'a>, &'static str> {
+    #[derive(Deserialize)]
+    struct Cursor {
+        #[serde(rename = "nextCursor", default)]
+        next: Option<serde_json::Value>,
+    }
+    let members: std::collections::HashMap<String, &'a RawValue> =
+        serde_json::from_str(text).map_err(|_| "is not an object")?;
+    let list = members.get(member).ok_or("has no list")?;
+    let items = serde_json::from_str(list.get()).map_err(|_| "has no list")?;
+    let next = serde_json::from_str::<Cursor>(text).ok().and_then(|cursor| cursor.next);
+    let next = match next {
+        None | Some(serde_json::Value::Null) => None,
+        Some(serde_json::Value::String(next)) => Some(next),
+        Some(_) => return Err("has a cursor that is not a string"),
+    };
+    Ok(Page { items, next })
+}

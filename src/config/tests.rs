@@ -1,0 +1,525 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::approve::Approvals;
+use super::expand::expand_env;
+use super::load::load_file;
+use super::windows_command::windows_command;
+use super::*;
+use crate::environment::{Environment, Platform};
+use crate::error::ErrorCode;
+
+fn environment(vars: &[(&str, &str)]) -> Environment {
+    Environment {
+        vars: vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        cwd: PathBuf::from("/"),
+        home: None,
+        platform: Platform::Unix,
+    }
+}
+
+fn inputs(layers: Vec<RawLayer>) -> Inputs {
+    Inputs { layers, diagnostics: Vec::new(), options: ResolveOptions::new(&environment(&[]), None) }
+}
+
+fn project(text: &str) -> RawLayer {
+    RawLayer::file(Scope::Project, "/p/.mcp.json", text.as_bytes().to_vec())
+}
+
+// ── case files ──────────────────────────────────────────────────────────────────────────────────────────
+
+fn case_inputs(case: &Value) -> Inputs {
+    let layers = case["layers"].as_array().unwrap().iter().map(|layer| {
+        let scope: Scope = serde_json::from_value(layer["scope"].clone()).unwrap();
+        match layer.get("options") {
+            Some(servers) => RawLayer::options(&servers.to_string()),
+            None => {
+                RawLayer::file(scope, layer["file"].as_str().unwrap(), layer["text"].as_str().unwrap().into())
+            }
+        }
+    });
+    let mut inputs = inputs(layers.collect());
+    if let Some(vars) = case["environment"].as_object() {
+        let vars = vars.iter().map(|(name, value)| (name.clone(), value.as_str().unwrap().to_owned()));
+        inputs.options.environment.vars = vars.collect();
+    }
+    if let Some(approvals) = case.get("approvals") {
+        let approved = approvals["approved"].as_object().unwrap().iter();
+        inputs.options.approvals = Approvals {
+            rejected: serde_json::from_value(approvals["rejected"].clone()).unwrap(),
+            approved: approved
+                .map(|(name, seen)| (name.clone(), seen.as_object().cloned().map(Arc::new)))
+                .collect(),
+            all: false,
+        };
+    }
+    if let Some(names) = case.get("sdkInstances") {
+        inputs.options.sdk_instances = serde_json::from_value(names.clone()).unwrap();
+    }
+    inputs
+}
+
+/// A server in the words of the case files; secrets in clear, as the cases hold no real ones.
+fn server_facts(spec: &ServerSpec) -> Value {
+    let clear = |map: &BTreeMap<String, crate::secret::Secret<String>>| -> BTreeMap<String, String> {
+        map.iter().map(|(name, value)| (name.clone(), value.expose().clone())).collect()
+    };
+    let milliseconds = |duration: Option<std::time::Duration>| duration.map(|one| one.as_millis());
+    let mut facts = json!({
+        "name": &*spec.name, "scope": spec.scope, "type": spec.transport.kind(), "disabled": spec.disabled,
+        "connectTimeoutMs": milliseconds(spec.timeouts.connect), "toolTimeoutMs": milliseconds(spec.timeouts.tool_idle),
+    });
+    match &spec.transport {
+        TransportSpec::Stdio(stdio) => {
+            facts["command"] = json!(stdio.command);
+            facts["args"] = json!(stdio.args);
+            facts["cwd"] = json!(stdio.cwd);
+            facts["env"] = json!(clear(&stdio.env));
+        }
+        TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote) => {
+            facts["url"] = json!(remote.url.expose());
+            facts["headers"] = json!(clear(&remote.headers));
+        }
+        _ => {}
+    }
+    facts
+}
+
+fn fits(found: &Value, expected: &Value) -> bool {
+    expected.as_object().unwrap().iter().all(|(key, value)| match key.as_str() {
+        "says" => {
+            let message = found["message"].as_str().unwrap();
+            value.as_array().unwrap().iter().all(|word| message.contains(word.as_str().unwrap()))
+        }
+        _ => found.get(key) == Some(value),
+    })
+}
+
+/// Every expected item has its own match; nothing is left over unless `open`.
+fn assert_list(case: &str, list: &str, found: &[Value], expected: &Value, open: bool) {
+    let mut rest: Vec<&Value> = found.iter().collect();
+    for one in expected.as_array().unwrap() {
+        let at = rest.iter().position(|item| fits(item, one));
+        let at = at.unwrap_or_else(|| panic!("{case}: no {list} fits {one}; left: {rest:#?}"));
+        rest.remove(at);
+    }
+    assert!(open || rest.is_empty(), "{case}: unexpected {list}: {rest:#?}");
+}
+
+#[test]
+fn cfg_07_case_files_resolve_as_they_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("__test__/fixtures/config");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let resolution = resolve(&case_inputs(&case));
+        let report: Value = serde_json::from_str(&resolution.report_json()).unwrap();
+        let expect = &case["expect"];
+        let servers: Vec<Value> = resolution.servers.iter().map(|spec| server_facts(spec)).collect();
+        assert_list(&name, "server", &servers, &expect["servers"], false);
+        let open = |key: &str| expect[key] == json!(true);
+        assert_list(
+            &name,
+            "entry",
+            report["servers"].as_array().unwrap(),
+            &expect["entries"],
+            open("moreEntries"),
+        );
+        assert_list(
+            &name,
+            "error",
+            report["errors"].as_array().unwrap(),
+            &expect["errors"],
+            open("moreErrors"),
+        );
+        assert_list(&name, "warning", report["warnings"].as_array().unwrap(), &expect["warnings"], false);
+        let shown = format!("{report} {resolution:?}");
+        for hidden in expect["hides"].as_array().into_iter().flatten() {
+            assert!(!shown.contains(hidden.as_str().unwrap()), "{name}: {hidden} is shown");
+        }
+        count += 1;
+    }
+    assert!(count >= 12, "{count} cases");
+}
+
+// ── expansion ───────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn cfg_05_grammar() {
+    let table: &[(&str, &str, &[&str])] = &[
+        ("", "", &[]),
+        ("plain", "plain", &[]),
+        ("${A}", "one", &[]),
+        ("x${A}y${A}z", "xoneyonez", &[]),
+        ("${EMPTY}", "", &[]),
+        ("${EMPTY:-d}", "", &[]),
+        ("${NONE}", "${NONE}", &["NONE"]),
+        ("${NONE}${NONE}${ALSO}", "${NONE}${NONE}${ALSO}", &["NONE", "ALSO"]),
+        ("${NONE:-d}", "d", &[]),
+        ("${NONE:-}", "", &[]),
+        ("${NONE:-a:-b}", "a:-b", &[]),
+        ("${NONE:-${A}}", "one", &[]),
+        ("${A:-${NONE}}", "one", &[]),
+        ("${NONE:-${ALSO}}", "${ALSO}", &["ALSO"]),
+        ("${NONE:-{\"k\":{}}}", "{\"k\":{}}", &[]),
+        ("${NESTED}", "${A}", &[]),
+        ("$${A}", "${A}", &[]),
+        ("$$${A}", "$${A}", &[]),
+        ("$$", "$$", &[]),
+        ("$A %A% $", "$A %A% $", &[]),
+        ("${var%x}", "${var%x}", &[]),
+        ("${env:A}", "${env:A}", &[]),
+        ("${}", "${}", &[]),
+        ("${1A}", "${1A}", &[]),
+        ("${A-x}", "${A-x}", &[]),
+        ("${A", "${A", &[]),
+        ("${A:-", "${A:-", &[]),
+        ("${open ${A}", "${open one", &[]),
+        ("é${A}ü", "éoneü", &[]),
+        ("}${A}}", "}one}", &[]),
+    ];
+    let variables = environment(&[("A", "one"), ("EMPTY", ""), ("NESTED", "${A}")]);
+    for (text, value, missing) in table {
+        let expanded = expand_env(text, &|name| variables.get(name).map(str::to_owned));
+        assert_eq!(
+            (expanded.value.as_str(), expanded.missing),
+            (*value, missing.iter().map(|&m| m.to_owned()).collect::<Vec<_>>()),
+            "H6: {text}"
+        );
+    }
+    let unknown = expand_env("${var%x} ${var%x}", &|_| None);
+    assert_eq!(unknown.unknown, ["${var%x}"], "H7: noted once");
+}
+
+#[test]
+fn cfg_05_hostile_texts_cost_linear_time() {
+    let size = 100_000;
+    for piece in ["${A:-", "${", "$${", "{", "${A:-${A:-}"] {
+        let text = piece.repeat(size / piece.len()) + &"}".repeat(size);
+        let started = std::time::Instant::now();
+        let expanded = expand_env(&text, &|_| None);
+        assert!(expanded.value.len() <= text.len());
+        assert!(started.elapsed() < std::time::Duration::from_secs(2), "{piece}");
+    }
+}
+
+// ── parsing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+fn first_error(bytes: &[u8]) -> Diagnostic {
+    let layer = RawLayer::file(Scope::User, "/f.json", bytes.to_vec());
+    resolve(&inputs(vec![layer])).errors.into_iter().next().unwrap()
+}
+
+#[test]
+fn cfg_03_syntax_errors_have_places() {
+    let table: &[(&[u8], u32, u32)] = &[
+        (b"", 1, 1),
+        (b"[]", 1, 1),
+        (b"{\n  \"a\": x\n}", 2, 8),
+        (b"{\r\n  \"a\": 1\r\n  \"b\": 2\r\n}", 3, 3),
+        ("{\"é\": 1,, }".as_bytes(), 1, 9),
+        ("\u{feff}{,}".as_bytes(), 1, 2),
+        (b"{\"mcpServers\": []}", 1, 16),
+        (b"{\n\"a\xFF\": 1}", 2, 3),
+        (b"{'mcpServers': {}}", 1, 2),
+        (b"{} {}", 1, 4),
+    ];
+    for (bytes, line, column) in table {
+        let error = first_error(bytes);
+        let shown = String::from_utf8_lossy(bytes);
+        assert_eq!((error.line, error.column), (Some(*line), Some(*column)), "H1: {shown:?} {error:?}");
+        assert_eq!((error.code, error.file.as_deref()), ("CONFIG_INVALID", Some("/f.json")), "{shown:?}");
+    }
+}
+
+#[test]
+fn b_021_deep_and_long_files_are_refused_cheaply() {
+    let deep = |depth: usize| {
+        format!(
+            "{{\"mcpServers\":{{\"a\":{}1{},\"b\":{{\"command\":\"x\"}}}}}}",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        )
+    };
+    let resolution = resolve(&inputs(vec![project(&deep(200))]));
+    assert_eq!(resolution.servers.len(), 1, "the good entry beside a deep one stays");
+    assert_eq!(resolve(&inputs(vec![project(&deep(100_000))])).errors.len(), 1);
+    let many: String = (0..20_000).map(|n| format!("\"s{n}\":{{\"command\":\"x\"}},")).collect();
+    let started = std::time::Instant::now();
+    let both = format!("{{\"servers\":{{{many}}},\"mcpServers\":{{{many}}}}}");
+    assert_eq!(resolve(&inputs(vec![project(&both)])).servers.len(), 20_000);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+    let long = format!("{{\"mcpServers\":{{\"{}\":{{\"command\":\"x\"}}}}}}", "n".repeat(5000));
+    assert_eq!(resolve(&inputs(vec![project(&long)])).entries[0].fate, Fate::Invalid);
+}
+
+#[test]
+fn sec_03_headers_and_variables_that_cannot_be_sent() {
+    let text = json!({"mcpServers": {
+        "a": {"type": "http", "url": "https://a.test", "headers": {"X": "hidden-1\r\nY: 1"}},
+        "b": {"type": "http", "url": "https://a.test", "headers": {"a b": "hidden-2"}},
+        "c": {"command": "x", "env": {"A=B": "hidden-3"}},
+        "d": {"command": "x\u{0}y"},
+    }});
+    let resolution = resolve(&inputs(vec![project(&text.to_string())]));
+    assert_eq!((resolution.servers.len(), resolution.errors.len()), (0, 4));
+    assert!(!resolution.report_json().contains("hidden-"));
+}
+
+#[test]
+fn project_files_may_not_pass_the_environment_on() {
+    let text = r#"{"mcpServers":{"a":{"command":"x","inheritEnv":"all"}}}"#;
+    let resolution = resolve(&inputs(vec![project(text)]));
+    assert_eq!(resolution.warnings[0].code, "NOT_HONOURED_HERE");
+    let options = RawLayer::options(r#"{"a":{"command":"x","inheritEnv":"all"}}"#);
+    assert!(resolve(&inputs(vec![options])).warnings.is_empty(), "the host may");
+}
+
+#[test]
+fn sec_03_redactor_of_a_server_knows_its_values() {
+    let text =
+        json!({"a": {"command": "x", "args": ["--token", "argument-1"], "env": {"K": "${V}", "S": "abc"}}});
+    let mut inputs = inputs(vec![RawLayer::options(&text.to_string())]);
+    inputs.options.environment = environment(&[("V", "expanded-1")]);
+    let resolution = resolve(&inputs);
+    let redactor = resolution.server("a").unwrap().redactor();
+    assert_eq!(redactor.redact("argument-1 expanded-1 abc"), "[REDACTED] [REDACTED] abc");
+    assert!(!format!("{resolution:?}").contains("expanded-1"));
+}
+
+// ── options, switches, difference ───────────────────────────────────────────────────────────────────────
+
+#[test]
+fn options_are_read_as_declared() {
+    assert!(ConfigOptions::from_json(Some("false")).unwrap().is_none());
+    assert!(ConfigOptions::from_json(None).unwrap().is_some());
+    let options = ConfigOptions::from_json(Some(
+        r#"{"configDir":".x","env":{"A":"1","B":null},"approveProjectServers":false}"#,
+    ));
+    let options = options.unwrap().unwrap();
+    let resolve_options = ResolveOptions::new(&environment(&[("C", "3")]), Some(&options));
+    assert_eq!(resolve_options.environment.vars, BTreeMap::from([("A".to_owned(), "1".to_owned())]));
+    assert!(!resolve_options.approvals.all);
+    for wrong in ["true", "5", "[]", r#"{"homeDir":5}"#, "{"] {
+        let error = ConfigOptions::from_json(Some(wrong)).unwrap_err();
+        assert_eq!(
+            (error.code(), error.facts().parameter.as_deref()),
+            (ErrorCode::InvalidArgument, Some("config")),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn cfg_07_a_switch_wins_over_the_definition() {
+    let mut inputs =
+        inputs(vec![RawLayer::options(r#"{"a":{"command":"x","disabled":true},"b":{"command":"x"}}"#)]);
+    inputs.options.switches = BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), false)]);
+    let resolution = resolve(&inputs);
+    let fates: Vec<_> = resolution.entries.iter().map(|entry| (&*entry.name, entry.fate)).collect();
+    assert_eq!(fates, [("a", Fate::Active), ("b", Fate::Disabled)]);
+    assert!(resolution.server("b").unwrap().disabled && !resolution.server("a").unwrap().disabled);
+}
+
+#[test]
+fn cfg_12_difference_is_about_effects() {
+    let old = resolve(&inputs(vec![project(
+        "{\"mcpServers\":{\"a\":{\"command\":\"x\"},\"b\":{\"command\":\"x\"},\"c\":{\"command\":\"x\"}}}",
+    )]));
+    let new = resolve(&inputs(vec![project(
+        "\n\n{\"mcpServers\":{\"b\":{\"command\":\"x\",\"args\":[\"1\"]},\"c\":{\"command\":\"x\"},\"d\":{\"command\":\"x\"}}}",
+    )]));
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let expected = Difference { added: names(&["d"]), removed: names(&["a"]), changed: names(&["b"]) };
+    assert_eq!(diff(&old, &new), expected);
+    assert_eq!(diff(&new, &new), Difference::default());
+}
+
+// ── loading ─────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn h9_loading_never_blocks_and_never_fails() {
+    let folder = std::env::temp_dir().join(format!("config-load-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let missing = load_file(&folder.join("missing.json"), Scope::User);
+    assert!(missing.layer.is_none() && missing.diagnostic.is_none());
+    let directory = load_file(&folder, Scope::User);
+    assert_eq!(directory.diagnostic.unwrap().code, "CONFIG_UNREADABLE");
+    let large = folder.join("large.json");
+    std::fs::File::create(&large).unwrap().set_len(load::MAX_FILE_BYTES + 1).unwrap();
+    assert_eq!(load_file(&large, Scope::User).diagnostic.unwrap().code, "CONFIG_INVALID");
+    #[cfg(unix)]
+    for special in ["/dev/zero", "/dev/tty"] {
+        assert!(load_file(Path::new(special), Scope::User).layer.is_none(), "{special}");
+    }
+    let good = folder.join(".mcp.json");
+    std::fs::write(&good, "{}").unwrap();
+    assert_eq!(load::load_project_file(&folder).layer.unwrap().bytes, b"{}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn h9_a_pipe_in_place_of_a_file_does_not_block() {
+    let path = std::env::temp_dir().join(format!("config-pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let loaded = load_file(&path, Scope::User);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(loaded.diagnostic.unwrap().code, "CONFIG_UNREADABLE");
+}
+
+// ── Windows ─────────────────────────────────────────────────────────────────────────────────────────────
+
+fn windows(command: &str, args: &[&str]) -> Result<String, ErrorCode> {
+    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    match windows_command(command, &args) {
+        Ok((command, args)) => Ok(format!("{command} {}", args.join(" "))),
+        Err(error) => Err(error.code()),
+    }
+}
+
+#[test]
+fn cfg_06_batch_files_run_through_cmd() {
+    let table: &[(&str, &[&str], &str)] = &[
+        ("npx", &["-y", "@scope/pkg@1.2.3"], "cmd /c npx -y @scope/pkg@1.2.3"),
+        ("NPX.CMD", &[], "cmd /c NPX.CMD"),
+        ("uvx", &["a b"], r#"cmd /c uvx "a b""#),
+        (
+            "x.bat",
+            &["&", "^", "|", "", "(", "a;b,c=d", "!"],
+            r#"cmd /c x.bat "&" "^" "|" "" "(" "a;b,c=d" "!""#,
+        ),
+        ("x.bat.", &["a"], "cmd /c x.bat a"),
+        ("npm", &["\"q\"", r"c:\a b\", r#"a\"b"#], r#"cmd /c npm """q""" "c:\a b\\" "a\\""b""#),
+        ("npm", &["50%", "😀"], r#"cmd /c npm "50%" "😀""#),
+        (r"C:\Program Files\x.cmd", &["a b"], r#"cmd /c C":\Program Files\x.cmd" "a b""#),
+        ("./bin/x.cmd", &[], r"cmd /c .\bin\x.cmd"),
+        ("node", &["a&b\n"], "node a&b\n"),
+        (r"C:\node.exe", &["%PATH%"], r"C:\node.exe %PATH%"),
+        ("npx-like", &["&"], "npx-like &"),
+    ];
+    for (command, args, line) in table {
+        assert_eq!(windows(command, args).as_deref(), Ok(*line), "B5: {command} {args:?}");
+    }
+}
+
+#[test]
+fn cfg_06_what_quotes_cannot_hold_is_refused() {
+    let table: &[(&str, &[&str])] = &[
+        ("npx", &["a\nb"]),
+        ("npx", &["a\rb"]),
+        ("npx", &["a\u{0}b"]),
+        ("npx", &["%PATH%"]),
+        ("npx", &["%A", "B%"]),
+        ("x.cmd", &["a\"&echo canary"]),
+        ("x.cmd", &["\"^&"]),
+        ("\"x.cmd", &[]),
+        ("&x.cmd", &[]),
+        ("x\n.cmd", &[]),
+        ("x\"y z.bat", &[]),
+        (" & calc & x.cmd", &[]),
+    ];
+    for (command, args) in table {
+        assert_eq!(windows(command, args), Err(ErrorCode::UnsafeArgument), "B-013: {command:?} {args:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn cfg_06_no_argument_starts_a_command(args in proptest::collection::vec("[a\"&|<>^%!() \\\\]{0,6}|\\PC{0,6}", 0..4)) {
+        if let Ok((_, line)) = windows_command("npx", &args) {
+            let line = line.join(" ");
+            let mut quoted = false;
+            for c in line.chars() {
+                match c {
+                    '"' => quoted = !quoted,
+                    '&' | '|' | '<' | '>' | '^' | '\n' | '(' | ')' => prop_assert!(quoted, "{line}"),
+                    _ => {}
+                }
+            }
+            prop_assert!(!quoted, "{}", line);
+            prop_assert!(line.matches('%').count() <= 1);
+        }
+    }
+
+    #[test]
+    fn h9_random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let layer = RawLayer::file(Scope::User, "/f.json", bytes);
+        let resolution = resolve(&inputs(vec![layer]));
+        prop_assert!(serde_json::from_str::<Value>(&resolution.report_json()).is_ok());
+    }
+
+    #[test]
+    fn h9_mutated_files_never_panic_and_spare_other_files(
+        at in 0_usize..700, with in proptest::collection::vec(any::<u8>(), 0..4), cut in 0_usize..5,
+    ) {
+        let mut bytes = SAMPLE.as_bytes().to_vec();
+        let at = at.min(bytes.len());
+        let end = (at + cut).min(bytes.len());
+        bytes.splice(at..end, with);
+        let good = RawLayer::file(Scope::User, "/good.json", br#"{"mcpServers":{"good":{"command":"x"}}}"#.to_vec());
+        let resolution = resolve(&inputs(vec![RawLayer::file(Scope::Project, "/f.json", bytes), good]));
+        prop_assert!(resolution.server("good").is_some());
+        prop_assert!(serde_json::from_str::<Value>(&resolution.report_json()).is_ok());
+    }
+
+    #[test]
+    fn h9_any_definition_is_judged(definition in json_value(), name in "\\PC{0,8}") {
+        let text = json!({"mcpServers": {name.as_str(): definition, "good!": {"command": "x"}}}).to_string();
+        let resolution = resolve(&inputs(vec![project(&text)]));
+        prop_assert!(resolution.server("good!").is_some());
+        prop_assert_eq!(resolution.entries.len(), if name == "good!" { 1 } else { 2 });
+    }
+
+    #[test]
+    fn cfg_05_values_are_never_looked_into(value in "[${}A:-]{0,12}", before in "[a-z]{0,5}") {
+        let expanded = expand_env(&format!("{before}${{A}}"), &|name| (name == "A").then(|| value.clone()));
+        prop_assert_eq!(expanded.value, format!("{before}{value}"));
+        prop_assert!(expanded.missing.is_empty());
+    }
+
+    #[test]
+    fn cfg_05_any_text_expands(text in "[${}A:-]{0,40}|\\PC{0,40}") {
+        let expanded = expand_env(&text, &|_| None);
+        if !text.contains('$') {
+            prop_assert_eq!(expanded.value, text);
+        }
+    }
+}
+
+const SAMPLE: &str = r#"{
+  // comment
+  "mcpServers": {
+    "a": { "command": "npx", "args": ["-y", "${A:-x}"], "env": { "K": "v" }, "toolTimeoutMs": "30s", },
+    "b": { "type": "http", "url": "https://a.test/é", "headers": { "X": "1" }, "oauth": { "clientId": "c" } },
+    "c": { "type": "ws-ide", "url": "ws://127.0.0.1:1", "ideName": "E", "tools": { "include": ["a*"] } },
+  },
+  "servers": { "d": { "url": "http://d.test" } }
+}"#;
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let field = prop_oneof![
+        "type|command|args|env|url|headers|oauth|tls|tools|proxy|start|disabled|toolTimeoutMs|ideName|id|name|inheritEnv",
+        "[a-z]{0,4}",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "stdio|http|ws|sdk|sse-ide|https://a.test|all|\\PC{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((field.clone(), inner), 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}

@@ -1,0 +1,144 @@
+//! Fetching the lists of a server into its catalogue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::catalog::Fetch;
+use super::{Live, Shared};
+use crate::client::pages::{Pages, read_all};
+use crate::deadline::Deadline;
+use crate::diagnostic::Diagnostic;
+use crate::error::{ErrorCode, McpError};
+use crate::protocol::capability::ServerCapability;
+use crate::protocol::prompt::{self, PromptDefinition};
+use crate::protocol::resource::{self, ResourceDefinition};
+use crate::protocol::tool::{self, ToolDefinition};
+
+/// Pause before the one repetition of a list that failed (D9).
+const REPEAT_AFTER: Duration = Duration::from_millis(250);
+
+/// Reads tools, prompts and resources side by side (LIF-03); what fails is kept for the status.
+pub(super) async fn prefetch(shared: &Arc<Shared>, live: &Live) {
+    let _ = tokio::join!(tools(shared, live), prompts(shared, live), resources(shared, live), templates(shared, live));
+}
+
+type Items<T> = Result<Arc<Vec<T>>, McpError>;
+
+/// The tools of a connected server.
+pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefinition> {
+    let (owner, live) = (Arc::clone(shared), live.clone());
+    let generation = live.generation;
+    let fetch = move || -> Fetch<ToolDefinition> {
+        Box::pin(async move {
+            let pages = fetch(&owner, &live, "tools/list", "tools", ServerCapability::Tools).await?;
+            let (mut tools, findings) = tool::map_tools(&owner.spec.name, &pages.items("tools"));
+            let filter = &owner.spec.tools;
+            tools.retain(|tool| filter.admits(&tool.wire_name));
+            report(&owner, findings);
+            Ok(tools)
+        })
+    };
+    let before = shared.catalog.tools.known();
+    let tools = shared.catalog.tools.get(generation, shared.settings.catalog_ttl, fetch).await;
+    if !Arc::ptr_eq(&before, &shared.catalog.tools.known()) {
+        shared.listener.catalog_changed();
+    }
+    tools
+}
+
+/// The prompts of a connected server.
+pub(crate) async fn prompts(shared: &Arc<Shared>, live: &Live) -> Items<PromptDefinition> {
+    let (owner, live) = (Arc::clone(shared), live.clone());
+    let generation = live.generation;
+    let fetch = move || -> Fetch<PromptDefinition> {
+        Box::pin(async move {
+            let pages = fetch(&owner, &live, "prompts/list", "prompts", ServerCapability::Prompts).await?;
+            let (prompts, findings) = prompt::map_prompts(&owner.spec.name, &pages.items("prompts"));
+            report(&owner, findings);
+            Ok(prompts)
+        })
+    };
+    let before = shared.catalog.prompts.known();
+    let prompts = shared.catalog.prompts.get(generation, shared.settings.catalog_ttl, fetch).await;
+    if !Arc::ptr_eq(&before, &shared.catalog.prompts.known()) {
+        shared.listener.catalog_changed();
+    }
+    prompts
+}
+
+/// The resources of a connected server.
+pub(crate) async fn resources(shared: &Arc<Shared>, live: &Live) -> Items<ResourceDefinition> {
+    let (owner, live) = (Arc::clone(shared), live.clone());
+    let generation = live.generation;
+    let fetch = move || -> Fetch<ResourceDefinition> {
+        Box::pin(async move {
+            let pages = fetch(&owner, &live, "resources/list", "resources", ServerCapability::Resources).await?;
+            let (resources, findings) = resource::map_resources(&owner.spec.name, &pages.items("resources"));
+            report(&owner, findings);
+            Ok(resources)
+        })
+    };
+    shared.catalog.resources.get(generation, shared.settings.catalog_ttl, fetch).await
+}
+
+/// The resource templates of a connected server.
+pub(crate) async fn templates(shared: &Arc<Shared>, live: &Live) -> Items<ResourceDefinition> {
+    let (owner, live) = (Arc::clone(shared), live.clone());
+    let generation = live.generation;
+    let fetch = move || -> Fetch<ResourceDefinition> {
+        Box::pin(async move {
+            let (method, member) = ("resources/templates/list", "resourceTemplates");
+            let pages = match fetch(&owner, &live, method, member, ServerCapability::Resources).await {
+                // Optional within the capability: many servers do not know it.
+                Err(error) if error.facts().rpc_code == Some(-32601) => Pages::default(),
+                other => other?,
+            };
+            let (templates, findings) = resource::map_templates(&owner.spec.name, &pages.items(member));
+            report(&owner, findings);
+            Ok(templates)
+        })
+    };
+    shared.catalog.templates.get(generation, shared.settings.catalog_ttl, fetch).await
+}
+
+/// Reads a list, twice if need be; a server without the capability has an empty one.
+async fn fetch(
+    shared: &Arc<Shared>,
+    live: &Live,
+    method: &str,
+    member: &str,
+    capability: ServerCapability,
+) -> Result<Pages, McpError> {
+    if !live.client.negotiated().introduction.capabilities.has(capability) {
+        return Ok(Pages::default());
+    }
+    let read = || async {
+        let deadline = Arc::new(Deadline::start(shared.settings.clocks.request(None, None)));
+        read_all(&live.client, method, member, &deadline, shared.settings.lists).await
+    };
+    let first = read().await;
+    let again = match &first {
+        Err(error) => error.code() == ErrorCode::RpcError && error.facts().rpc_code != Some(-32601),
+        Ok(_) => false,
+    };
+    let outcome = if again {
+        tokio::time::sleep(REPEAT_AFTER).await;
+        read().await
+    } else {
+        first
+    };
+    match &outcome {
+        Ok(_) => shared.heard(),
+        Err(error) => shared.diagnose(Diagnostic::warning(
+            "LIST_FAILED",
+            format!("{method} failed: {} ({})", error.message(), error.code()),
+        )),
+    }
+    outcome.map_err(|error| shared.redact_error(error))
+}
+
+fn report(shared: &Shared, findings: Vec<Diagnostic>) {
+    for finding in findings {
+        shared.diagnose(finding);
+    }
+}

@@ -1,0 +1,400 @@
+//! The supervised life of one configured server, over as many clients as it takes.
+//!
+//! [`Connection`] is the cheap handle; the state is owned by one task (`supervisor`), which decides with the
+//! pure function in `state` and publishes what others may see.
+
+pub mod attempt;
+pub mod backoff;
+pub mod catalog;
+pub mod lists;
+pub mod settings;
+pub mod state;
+pub mod status;
+mod supervisor;
+
+use std::sync::{Arc, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::client::Client;
+use crate::client::inbound::{ListKind, ServerListener};
+use crate::config::spec::ServerSpec;
+use crate::deadline::Deadline;
+use crate::diagnostic::Diagnostic;
+use crate::error::{ErrorCode, McpError};
+use crate::host::{Host, HostEvent};
+use crate::jsonrpc::write::push_string;
+use crate::runtime::{read, write};
+use crate::protocol::prompt::PromptDefinition;
+use crate::protocol::resource::ResourceDefinition;
+use crate::protocol::tool::ToolDefinition;
+use crate::secret::Redactor;
+use crate::transport::CloseMode;
+use catalog::Catalog;
+use settings::ConnectionSettings;
+use status::{Snapshot, StateView};
+
+/// A client and the ordinal of its connection.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// The client.
+    pub client: Arc<Client>,
+    /// Counts the clients of this connection from 1.
+    pub generation: u64,
+}
+
+/// What a caller who needs the server has to know.
+#[derive(Clone, Debug)]
+pub enum Readiness {
+    /// Nobody has asked for it yet.
+    Idle,
+    /// It is being made, or the next attempt is due.
+    Coming,
+    /// Here it is.
+    Ready(Live),
+    /// Not now; from `retry_at` on use may try again.
+    Unavailable {
+        /// Why not.
+        error: McpError,
+        /// Earliest next attempt, where use may start one.
+        retry_at: Option<Instant>,
+    },
+}
+
+/// What others ask the supervisor to do.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Somebody needs the server.
+    Use,
+    /// Be connected; `fresh` starts over even when connected. Answered when the attempt and the first
+    /// fetch of the lists have ended.
+    Connect { fresh: bool, reply: oneshot::Sender<Result<(), McpError>> },
+    /// Let go until the next use.
+    Release { reply: oneshot::Sender<()> },
+    /// Switch on or off.
+    Enable { enabled: bool, reply: oneshot::Sender<()> },
+    /// End for good.
+    Close { mode: CloseMode, reason: McpError, reply: oneshot::Sender<()> },
+    /// The client of a generation has lost its connection.
+    Lost { generation: u64, error: McpError },
+    /// The lists of a generation were read for the first time.
+    Listed { generation: u64 },
+}
+
+/// What the manager wants to hear of a connection.
+pub trait ConnectionListener: Send + Sync {
+    /// The tools or prompts known of a server have changed, or its state has: names may have to be given anew.
+    fn catalog_changed(&self);
+}
+
+/// What all parts of one connection share.
+pub(crate) struct Shared {
+    pub(crate) spec: Arc<ServerSpec>,
+    pub(crate) settings: Arc<ConnectionSettings>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) listener: Arc<dyn ConnectionListener>,
+    pub(crate) roots: Arc<RwLock<Vec<String>>>,
+    pub(crate) redactor: Redactor,
+    pub(crate) catalog: Catalog,
+    pub(crate) view: RwLock<StateView>,
+    pub(crate) commands: mpsc::Sender<Command>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("server", &self.spec.name).finish_non_exhaustive()
+    }
+}
+
+/// What a connection is made of.
+pub struct Parts {
+    /// The server.
+    pub spec: Arc<ServerSpec>,
+    /// Settings of the manager with those of the server applied.
+    pub settings: Arc<ConnectionSettings>,
+    /// The embedding program.
+    pub host: Arc<dyn Host>,
+    /// The manager.
+    pub listener: Arc<dyn ConnectionListener>,
+    /// Roots, shared by all connections of a manager.
+    pub roots: Arc<RwLock<Vec<String>>>,
+}
+
+/// Handle of one configured server.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    shared: Arc<Shared>,
+    readiness: watch::Receiver<Readiness>,
+}
+
+/// Commands that may wait for the supervisor.
+const COMMANDS: usize = 64;
+
+impl Connection {
+    /// Starts the supervisor; nothing is connected yet.
+    pub fn start(parts: Parts) -> Self {
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let enabled = !parts.spec.disabled;
+        let shared = Arc::new(Shared {
+            redactor: parts.spec.redactor(),
+            catalog: Catalog::default(),
+            view: RwLock::new(StateView::initial(enabled)),
+            commands,
+            spec: parts.spec,
+            settings: parts.settings,
+            host: parts.host,
+            listener: parts.listener,
+            roots: parts.roots,
+        });
+        let (publish, readiness) = watch::channel(Readiness::Idle);
+        supervisor::start(Arc::clone(&shared), inbox, publish, enabled);
+        Self { shared, readiness }
+    }
+
+    /// The server's name.
+    pub fn name(&self) -> &str {
+        &self.shared.spec.name
+    }
+
+    /// The server's definition.
+    pub fn spec(&self) -> &Arc<ServerSpec> {
+        &self.shared.spec
+    }
+
+    /// Settings in force for this server.
+    pub fn settings(&self) -> &Arc<ConnectionSettings> {
+        &self.shared.settings
+    }
+
+    /// What the server offers.
+    pub fn catalog(&self) -> &Catalog {
+        &self.shared.catalog
+    }
+
+    /// The current client, if connected.
+    pub fn live(&self) -> Option<Live> {
+        match &*self.readiness.borrow() {
+            Readiness::Ready(live) => Some(live.clone()),
+            _ => None,
+        }
+    }
+
+    /// The client, connecting if need be, within the deadline. A client of the generation `gone` is known to
+    /// be lost, though the news may still be on its way.
+    ///
+    /// # Errors
+    /// Why the server is not available, or the deadline's error with the last failure as its cause.
+    pub async fn ready(&self, deadline: &Deadline, gone: Option<u64>) -> Result<Live, McpError> {
+        if let Some(live) = self.live()
+            && Some(live.generation) != gone
+        {
+            return Ok(live);
+        }
+        let mut readiness = self.readiness.clone();
+        let mut asked = false;
+        loop {
+            let now = readiness.borrow_and_update().clone();
+            match now {
+                Readiness::Ready(live) if Some(live.generation) != gone => return Ok(live),
+                Readiness::Ready(_) => {}
+                Readiness::Unavailable { error, retry_at } => {
+                    let due = retry_at.is_some_and(|at| at <= Instant::now());
+                    if !due || asked {
+                        return Err(error.on(self.name()));
+                    }
+                    asked = true;
+                    self.send(Command::Use).await?;
+                }
+                Readiness::Idle => self.send(Command::Use).await?,
+                Readiness::Coming => {}
+            }
+            tokio::select! {
+                biased;
+                changed = readiness.changed() => if changed.is_err() { return Err(self.gone()) },
+                kind = deadline.expired() => return Err(self.too_late(deadline, kind)),
+            }
+        }
+    }
+
+    fn too_late(&self, deadline: &Deadline, kind: crate::error::TimeoutKind) -> McpError {
+        let error = deadline.error(kind, "waiting for the connection").on(self.name());
+        match read(&self.shared.view).error.clone() {
+            Some(cause) => error.caused_by(cause),
+            None => error,
+        }
+    }
+
+    /// Connects, or connects anew; resolves when the attempt has ended and the lists were read.
+    pub async fn connect(&self, fresh: bool) -> Result<(), McpError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Connect { fresh, reply }).await?;
+        answer.await.unwrap_or_else(|_| Err(self.gone()))
+    }
+
+    /// Ends the current connection; the next use connects again.
+    pub async fn release(&self) -> Result<(), McpError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Release { reply }).await?;
+        answer.await.map_err(|_| self.gone())
+    }
+
+    /// Switches the server on or off.
+    pub async fn enable(&self, enabled: bool) -> Result<(), McpError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Enable { enabled, reply }).await?;
+        answer.await.map_err(|_| self.gone())
+    }
+
+    /// Ends the connection for good; open requests fail with `reason`. Resolves when nothing is left of it.
+    pub async fn close(&self, mode: CloseMode, reason: McpError) {
+        let (reply, answer) = oneshot::channel();
+        if self.send(Command::Close { mode, reason, reply }).await.is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    async fn send(&self, command: Command) -> Result<(), McpError> {
+        self.shared.commands.send(command).await.map_err(|_| self.gone())
+    }
+
+    fn gone(&self) -> McpError {
+        McpError::new(ErrorCode::ManagerClosed, "the connection was closed").on(self.name())
+    }
+
+    /// What people see.
+    pub fn snapshot(&self) -> Snapshot<'_> {
+        Snapshot::new(&self.shared)
+    }
+
+    /// The tools of a live connection, fresh enough.
+    pub async fn tools(&self, live: &Live) -> Result<Arc<Vec<ToolDefinition>>, McpError> {
+        lists::tools(&self.shared, live).await
+    }
+
+    /// The prompts of a live connection, fresh enough.
+    pub async fn prompts(&self, live: &Live) -> Result<Arc<Vec<PromptDefinition>>, McpError> {
+        lists::prompts(&self.shared, live).await
+    }
+
+    /// The resources of a live connection, fresh enough.
+    pub async fn resources(&self, live: &Live) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
+        lists::resources(&self.shared, live).await
+    }
+
+    /// The resource templates of a live connection, fresh enough.
+    pub async fn templates(&self, live: &Live) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
+        lists::templates(&self.shared, live).await
+    }
+
+    /// The server has answered: a proof of life.
+    pub fn heard(&self) {
+        self.shared.heard();
+    }
+
+    /// The process behind the connection, if there is one.
+    pub fn process(&self) -> Option<Arc<crate::transport::stdio::ServerProcess>> {
+        self.shared.current_process()
+    }
+}
+
+impl Shared {
+    /// Emits an event whose body is built from members.
+    pub(crate) fn emit(&self, name: &'static str, members: &str, key: Option<String>) {
+        let mut body = String::from("{\"server\":");
+        push_string(&mut body, &self.spec.name);
+        if !members.is_empty() {
+            body.push(',');
+            body.push_str(members);
+        }
+        body.push('}');
+        self.host.emit(HostEvent { name, body, key });
+    }
+
+    /// Reports a finding about this server, without secrets.
+    pub(crate) fn diagnose(&self, mut diagnostic: Diagnostic) {
+        diagnostic.message = self.redactor.redact(&diagnostic.message).into_owned();
+        let diagnostic = diagnostic.on(&self.spec.name);
+        if let Ok(body) = serde_json::to_string(&diagnostic) {
+            self.host.emit(HostEvent { name: "diagnostic", body, key: None });
+        }
+    }
+
+    pub(crate) fn current_process(&self) -> Option<Arc<crate::transport::stdio::ServerProcess>> {
+        read(&self.view).transport.as_ref().and_then(|transport| transport.process())
+    }
+
+    /// A proof of life.
+    pub(crate) fn heard(&self) {
+        write(&self.view).last_contact = Some(now_millis());
+    }
+}
+
+/// Milliseconds since the epoch, for people; deadlines never use it.
+pub(crate) fn now_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The listener of one client: everything it reports is about one generation.
+pub(crate) struct ClientListener {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) generation: u64,
+}
+
+impl ServerListener for ClientListener {
+    fn list_changed(&self, kind: ListKind) {
+        self.shared.catalog.mark_stale(kind);
+        let name = match kind {
+            ListKind::Tools => "toolsChanged",
+            ListKind::Prompts => "promptsChanged",
+            ListKind::Resources => "resourcesChanged",
+        };
+        // A flood of changes is one event until the host has taken it (F-030).
+        self.shared.emit(name, "", Some(format!("{name} {}", self.shared.spec.name)));
+    }
+
+    fn resource_updated(&self, uri: &str) {
+        let mut members = String::from("\"uri\":");
+        push_string(&mut members, uri);
+        self.shared.emit(
+            "resourceUpdated",
+            &members,
+            Some(format!("resourceUpdated {} {uri}", self.shared.spec.name)),
+        );
+    }
+
+    fn log(&self, level: &str, logger: Option<&str>, data: &str) {
+        self.shared.emit("log", &status::log_members("protocol", level, logger, data, &self.shared.redactor), None);
+    }
+
+    fn stderr(&self, line: &str) {
+        let mut data = String::new();
+        push_string(&mut data, line);
+        self.shared.emit("log", &status::log_members("stderr", "info", None, &data, &self.shared.redactor), None);
+    }
+
+    fn misbehaved(&self, code: &'static str, message: String) {
+        self.shared.diagnose(Diagnostic::warning(code, message));
+    }
+
+    fn roots(&self) -> String {
+        roots_json(&read(&self.shared.roots))
+    }
+
+    fn closed(&self, error: McpError) {
+        let command = Command::Lost { generation: self.generation, error };
+        let commands = self.shared.commands.clone();
+        // Never waits: the reading task ends here.
+        if let Err(mpsc::error::TrySendError::Full(command)) = commands.try_send(command) {
+            crate::runtime::spawn(async move { commands.send(command).await });
+        }
+    }
+}
+
+/// JSON text of the `roots` array (PRO-10).
+pub(crate) fn roots_json(roots: &[String]) -> String {
+    let items: Vec<serde_json::Value> = roots.iter().map(|uri| serde_json::json!({ "uri": uri })).collect();
+    serde_json::Value::from(items).to_string()
+}

@@ -1,0 +1,313 @@
+//! The one task that owns a connection's state. It asks `state::step` what to do and does it; attempts and
+//! closings run beside it, so that it always answers.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::attempt::{self, Failure};
+use super::backoff::random_jitter;
+use super::state::{Effect, Event, State, step};
+use super::{Command, Live, Readiness, Shared, lists};
+use crate::error::{ErrorCode, McpError};
+use crate::runtime::{self, write};
+use crate::transport::CloseMode;
+
+type Opening = tokio::task::JoinHandle<Result<Live, Failure>>;
+
+struct Attempt {
+    task: Opening,
+    abandon: Option<oneshot::Sender<()>>,
+    /// Given up: its outcome no longer counts, but its end is awaited.
+    abandoned: bool,
+}
+
+struct Supervisor {
+    shared: Arc<Shared>,
+    publish: watch::Sender<Readiness>,
+    state: State,
+    generation: u64,
+    live: Option<Live>,
+    attempt: Option<Attempt>,
+    /// An attempt has to start as soon as an abandoned one has ended.
+    open_next: bool,
+    /// Who waits for the end of the attempt under way and its lists.
+    waiting: Vec<oneshot::Sender<Result<(), McpError>>>,
+    listed: bool,
+    close_reason: McpError,
+    close_mode: CloseMode,
+    /// Closings of clients under way.
+    closings: Vec<tokio::task::JoinHandle<()>>,
+}
+
+/// Starts the task. It ends with `Close`, or when the last handle is gone.
+pub(super) fn start(
+    shared: Arc<Shared>,
+    inbox: mpsc::Receiver<Command>,
+    publish: watch::Sender<Readiness>,
+    enabled: bool,
+) {
+    let supervisor = Supervisor {
+        state: if enabled { State::Idle } else { State::Disabled },
+        shared,
+        publish,
+        generation: 0,
+        live: None,
+        attempt: None,
+        open_next: false,
+        waiting: Vec::new(),
+        listed: false,
+        close_reason: let_go(),
+        close_mode: CloseMode::Graceful,
+        closings: Vec::new(),
+    };
+    runtime::spawn(supervisor.run(inbox));
+}
+
+fn let_go() -> McpError {
+    McpError::new(ErrorCode::ConnectionLost, "the host closed the connection")
+}
+
+impl Supervisor {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        self.publish_state(None);
+        loop {
+            let timer = match &self.state {
+                State::Waiting { until, .. } => Some(*until),
+                _ => None,
+            };
+            tokio::select! {
+                command = inbox.recv() => match command {
+                    Some(Command::Close { mode, reason, reply }) => {
+                        self.close(mode, reason).await;
+                        let _ = reply.send(());
+                        return;
+                    }
+                    Some(command) => self.obey(command).await,
+                    None => return self.close(CloseMode::Fast, let_go()).await,
+                },
+                outcome = finished(&mut self.attempt) => self.attempt_ended(outcome),
+                () = sleep_until(timer) => self.happen(Event::Timer),
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) {
+        match command {
+            Command::Use => self.happen(Event::Use),
+            Command::Connect { fresh, reply } => self.connect(fresh, reply),
+            Command::Release { reply } => {
+                self.happen(Event::Release);
+                self.closed().await;
+                let _ = reply.send(());
+            }
+            Command::Enable { enabled, reply } => {
+                self.happen(if enabled { Event::Enable } else { Event::Disable });
+                if !enabled {
+                    self.closed().await;
+                }
+                let _ = reply.send(());
+            }
+            Command::Lost { generation, error } => {
+                if self.live.as_ref().is_some_and(|live| live.generation == generation) {
+                    let error = self.shared.redact_error(error);
+                    self.happen(Event::Lost(error));
+                }
+            }
+            Command::Listed { generation } => {
+                if self.live.as_ref().is_some_and(|live| live.generation == generation) {
+                    self.listed = true;
+                    self.answer_waiting(&Ok(()));
+                }
+            }
+            Command::Close { .. } => {}
+        }
+    }
+
+    fn connect(&mut self, fresh: bool, reply: oneshot::Sender<Result<(), McpError>>) {
+        match &self.state {
+            State::Ready { .. } if !fresh && self.listed => {
+                let _ = reply.send(Ok(()));
+                return;
+            }
+            State::Ready { .. } if !fresh => {}
+            State::Opening { .. } if !fresh => {}
+            State::Disabled => {
+                let error = McpError::new(ErrorCode::ServerDisabled, "the server is switched off");
+                let _ = reply.send(Err(error.on(&self.shared.spec.name)));
+                return;
+            }
+            _ => self.happen(Event::Open),
+        }
+        self.waiting.push(reply);
+    }
+
+    /// Takes a step and carries its effects out.
+    fn happen(&mut self, event: Event) {
+        let before = self.state.clone();
+        let reason = match &event {
+            Event::Lost(error) | Event::OpenFailed(_, error) => Some(error.clone()),
+            _ => None,
+        };
+        let (state, effects) =
+            step(before.clone(), event, Instant::now(), self.shared.settings.backoff, random_jitter());
+        self.state = state;
+        for effect in effects {
+            match effect {
+                Effect::CloseClient => self.close_client(),
+                Effect::AbandonOpening => self.abandon(),
+                Effect::Open => self.open(),
+            }
+        }
+        self.publish_state(Some(&before));
+        self.settle_waiting(reason);
+    }
+
+    /// Whoever waits for an attempt hears of its failure; success is told when the lists are there.
+    fn settle_waiting(&mut self, reason: Option<McpError>) {
+        let failure = match &self.state {
+            State::Opening { .. } | State::Ready { .. } => return,
+            State::Waiting { error, .. } | State::Failed { error, .. } | State::NeedsAuth { error } => error.clone(),
+            State::Disabled => McpError::new(ErrorCode::ServerDisabled, "the server is switched off"),
+            State::Idle | State::Closed => reason.unwrap_or_else(let_go),
+        };
+        self.answer_waiting(&Err(failure.on(&self.shared.spec.name)));
+    }
+
+    fn answer_waiting(&mut self, answer: &Result<(), McpError>) {
+        for reply in self.waiting.drain(..) {
+            let _ = reply.send(answer.clone());
+        }
+    }
+
+    fn open(&mut self) {
+        if self.attempt.is_some() {
+            self.open_next = true;
+            return;
+        }
+        self.generation += 1;
+        let (abandon, abandoned) = oneshot::channel();
+        let attempt = attempt::open(Arc::clone(&self.shared), self.generation, abandoned);
+        self.attempt = Some(Attempt { task: tokio::spawn(attempt), abandon: Some(abandon), abandoned: false });
+    }
+
+    fn abandon(&mut self) {
+        self.open_next = false;
+        if let Some(attempt) = &mut self.attempt {
+            attempt.abandoned = true;
+            // Dropping the sender ends the attempt as well.
+            drop(attempt.abandon.take());
+        }
+    }
+
+    fn attempt_ended(&mut self, outcome: Result<Live, Failure>) {
+        let abandoned = self.attempt.take().is_some_and(|attempt| attempt.abandoned);
+        match outcome {
+            Ok(live) if abandoned => self.dismiss(&live),
+            Err(_) if abandoned => {}
+            Ok(live) => {
+                self.live = Some(live.clone());
+                self.listed = false;
+                self.happen(Event::Opened);
+                self.fetch_lists(live);
+            }
+            Err((kind, error)) => self.happen(Event::OpenFailed(kind, error)),
+        }
+        if self.open_next && self.attempt.is_none() {
+            self.open_next = false;
+            self.open();
+        }
+    }
+
+    fn fetch_lists(&self, live: Live) {
+        let shared = Arc::clone(&self.shared);
+        runtime::spawn(async move {
+            let generation = live.generation;
+            lists::prefetch(&shared, &live).await;
+            shared.listener.catalog_changed();
+            let _ = shared.commands.send(Command::Listed { generation }).await;
+        });
+    }
+
+    fn close_client(&mut self) {
+        if let Some(live) = self.live.take() {
+            self.dismiss(&live);
+        }
+    }
+
+    fn dismiss(&mut self, live: &Live) {
+        let transport = Arc::clone(live.client.transport());
+        let (mode, reason) = (self.close_mode, self.close_reason.clone().on(&self.shared.spec.name));
+        self.closings.retain(|closing| !closing.is_finished());
+        self.closings.push(tokio::spawn(async move { transport.close(mode, reason).await }));
+    }
+
+    /// Waits until nothing of earlier connections is left; each closing is bounded.
+    async fn closed(&mut self) {
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.abandoned) {
+            let outcome = finished(&mut self.attempt).await;
+            self.attempt_ended(outcome);
+        }
+        for closing in self.closings.drain(..) {
+            let _ = closing.await;
+        }
+    }
+
+    async fn close(&mut self, mode: CloseMode, reason: McpError) {
+        self.close_mode = mode;
+        self.close_reason = reason.clone();
+        self.happen(Event::Close);
+        self.answer_waiting(&Err(reason.on(&self.shared.spec.name)));
+        self.closed().await;
+        self.shared.listener.catalog_changed();
+    }
+
+    /// Publishes the state to callers and people; a change of the public state is an event.
+    fn publish_state(&mut self, before: Option<&State>) {
+        let readiness = match &self.state {
+            State::Idle => Readiness::Idle,
+            State::Opening { .. } | State::Waiting { .. } => Readiness::Coming,
+            State::Ready { .. } => self.live.clone().map_or(Readiness::Coming, Readiness::Ready),
+            State::Failed { error, retry_at } => {
+                Readiness::Unavailable { error: error.clone(), retry_at: Some(*retry_at) }
+            }
+            State::NeedsAuth { error } => Readiness::Unavailable { error: error.clone(), retry_at: None },
+            State::Disabled => Readiness::Unavailable {
+                error: McpError::new(ErrorCode::ServerDisabled, "the server is switched off"),
+                retry_at: None,
+            },
+            State::Closed => Readiness::Unavailable {
+                error: McpError::new(ErrorCode::ManagerClosed, "the connection was closed"),
+                retry_at: None,
+            },
+        };
+        let changed = {
+            let mut view = write(&self.shared.view);
+            view.update(&self.state, self.live.as_ref())
+        };
+        self.publish.send_replace(readiness);
+        if let (Some(from), Some(_)) = (changed, before) {
+            self.shared.emit_status(from);
+            self.shared.listener.catalog_changed();
+        }
+    }
+}
+
+/// The outcome of the attempt under way; never, if there is none.
+async fn finished(attempt: &mut Option<Attempt>) -> Result<Live, Failure> {
+    match attempt {
+        None => std::future::pending().await,
+        Some(attempt) => (&mut attempt.task).await.unwrap_or_else(|_| {
+            let error = McpError::new(ErrorCode::Internal, "the attempt to connect broke");
+            Err((super::state::FailureKind::Passing, error))
+        }),
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

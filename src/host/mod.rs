@@ -1,0 +1,47 @@
+//! The port to the program that embeds us: what it is told and what it may be asked.
+//!
+//! Owns the trait and its implementation over a mailbox; what JavaScript does with a letter is the face's
+//! business. Capabilities are declared from what the host can answer, never more.
+
+pub mod mailbox;
+pub mod post;
+
+use crate::error::McpError;
+use crate::transport::BoxFuture;
+
+/// Something the host may want to know. `body` is the JSON text of the event's argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEvent {
+    /// Name of the event in the public contract.
+    pub name: &'static str,
+    /// JSON text.
+    pub body: String,
+    /// Events of one key replace each other while they wait: only the latest matters.
+    pub key: Option<String>,
+}
+
+/// What a person (or the host's own code) is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QuestionKind {
+    /// May this tool be called? (POL-08)
+    Permission,
+}
+
+impl QuestionKind {
+    /// Name of the host's callback.
+    pub fn callback(self) -> &'static str {
+        match self {
+            QuestionKind::Permission => "onPermission",
+        }
+    }
+}
+
+/// The embedding program.
+pub trait Host: Send + Sync {
+    /// Tells the host; never blocks.
+    fn emit(&self, event: HostEvent);
+    /// Whether there is a callback for such questions.
+    fn can_answer(&self, kind: QuestionKind) -> bool;
+    /// Asks the host; the answer is JSON text. Dropping the future withdraws the question.
+    fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>>;
+}

@@ -1,0 +1,323 @@
+//! The manager: the only type the binding knows. Composes configuration, connections, names, permission and
+//! calls; owns the table of connections.
+
+pub mod configuration;
+pub mod options;
+pub mod prompts;
+pub mod registry;
+pub mod resources;
+pub mod tools;
+pub mod verbs;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+
+use tokio::sync::watch;
+
+use crate::config::Resolution;
+use crate::config::spec::ServerSpec;
+use crate::connection::status::PublicState;
+use crate::connection::{Connection, ConnectionListener, Parts, roots_json};
+use crate::diagnostic::Diagnostic;
+use crate::environment::Environment;
+use crate::error::{ErrorCode, McpError};
+use crate::host::post::PostOffice;
+use crate::host::{Host, HostEvent};
+use crate::permission::{Memory, RuleSet};
+use crate::runtime::{lock, read, write};
+use crate::transport::CloseMode;
+use options::Options;
+use registry::Registry;
+
+type Table = BTreeMap<String, Connection>;
+
+/// Everything one `new McpManager()` stands for.
+pub struct Manager {
+    options: Options,
+    environment: Arc<Environment>,
+    post: Arc<PostOffice>,
+    rules: RuleSet,
+    memory: Mutex<Memory>,
+    roots: Arc<RwLock<Vec<String>>>,
+    table: RwLock<Arc<Table>>,
+    registry: RwLock<Arc<Registry>>,
+    resolution: RwLock<Option<Arc<Resolution>>>,
+    /// Servers added at run time and switches set at run time.
+    changes: Mutex<configuration::Changes>,
+    /// One change of the configuration at a time.
+    applying: tokio::sync::Mutex<()>,
+    /// Whether anything was ever connected: lists asked for before that connect first.
+    connected: AtomicBool,
+    closing: OnceLock<watch::Receiver<bool>>,
+    reported: Mutex<HashSet<String>>,
+    output_dir: Mutex<Option<PathBuf>>,
+    this: Weak<Manager>,
+}
+
+impl Manager {
+    /// A manager by its options (JSON text); nothing is read or started yet. `bell` rings for letters.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` naming the option.
+    pub fn new(options: &str, bell: Box<dyn Fn() + Send + Sync>) -> Result<Arc<Self>, McpError> {
+        let environment = Arc::new(Environment::capture());
+        let options = Options::read(options, Arc::clone(&environment))?;
+        let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
+        let (rules, findings) = RuleSet::compile(&options.permissions);
+        let roots = options.roots.clone().unwrap_or_else(|| vec![file_uri(&options.cwd)]);
+        let manager = Arc::new_cyclic(|this| Self {
+            options,
+            environment,
+            post: Arc::new(post),
+            rules,
+            memory: Mutex::default(),
+            roots: Arc::new(RwLock::new(roots)),
+            table: RwLock::default(),
+            registry: RwLock::default(),
+            resolution: RwLock::default(),
+            changes: Mutex::default(),
+            applying: tokio::sync::Mutex::new(()),
+            connected: AtomicBool::new(false),
+            closing: OnceLock::new(),
+            reported: Mutex::default(),
+            output_dir: Mutex::default(),
+            this: Weak::clone(this),
+        });
+        for name in &manager.options.unknown {
+            manager.diagnose(&Diagnostic::warning("UNKNOWN_OPTION", format!("the option \"{name}\" is not known")));
+        }
+        for finding in &findings {
+            manager.diagnose(finding);
+        }
+        Ok(manager)
+    }
+
+    /// The letters for JavaScript.
+    pub fn post(&self) -> &Arc<PostOffice> {
+        &self.post
+    }
+
+    /// Tells the host of a finding.
+    fn diagnose(&self, finding: &Diagnostic) {
+        if let Ok(body) = serde_json::to_string(finding) {
+            self.post.emit(HostEvent { name: "diagnostic", body, key: None });
+        }
+    }
+
+    /// Tells the host of a finding once in this manager's life.
+    fn diagnose_once(&self, finding: &Diagnostic) {
+        let key = format!("{} {:?} {}", finding.code, finding.server, finding.message);
+        if lock(&self.reported).insert(key) {
+            self.diagnose(finding);
+        }
+    }
+
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&read(&self.table))
+    }
+
+    fn registry(&self) -> Arc<Registry> {
+        Arc::clone(&read(&self.registry))
+    }
+
+    fn open_for_use(&self) -> Result<(), McpError> {
+        if self.closing.get().is_some() { Err(closed_error()) } else { Ok(()) }
+    }
+
+    /// The connection of a server.
+    ///
+    /// # Errors
+    /// `SERVER_UNKNOWN` with near misses; where configuration keeps the server from running, why.
+    async fn connection(&self, server: &str) -> Result<Connection, McpError> {
+        self.loaded().await?;
+        self.table().get(server).cloned().ok_or_else(|| self.unknown_server(server))
+    }
+
+    fn unknown_server(&self, server: &str) -> McpError {
+        if let Some(error) = read(&self.resolution).as_ref().and_then(|now| configuration::why_not(now, server)) {
+            return error.on(server);
+        }
+        let table = self.table();
+        let suggestions = crate::name::near_misses(server, table.keys().map(String::as_str), 3);
+        let hint = match suggestions.first() {
+            Some(first) => format!("; did you mean \"{first}\"?"),
+            None if table.is_empty() => "; no server is configured".to_owned(),
+            None => String::new(),
+        };
+        let shown = crate::client::excerpt(&crate::unicode::clean_str_lossy(server), 100);
+        McpError::new(ErrorCode::ServerUnknown, format!("no server \"{shown}\" is configured{hint}"))
+            .on(server)
+            .with(|facts| facts.suggestions = Some(suggestions))
+    }
+
+    fn start_connection(&self, spec: &Arc<ServerSpec>) -> Connection {
+        let mut settings = self.options.connection.clone();
+        settings.clocks = settings.clocks.with(&spec.timeouts);
+        let host: Arc<PostOffice> = Arc::clone(&self.post);
+        Connection::start(Parts {
+            spec: Arc::clone(spec),
+            settings: Arc::new(settings),
+            host,
+            listener: Arc::new(Renaming(Weak::clone(&self.this))),
+            roots: Arc::clone(&self.roots),
+        })
+    }
+
+    /// Gives names anew after a list or the table has changed.
+    fn rename(&self) {
+        let connections: Vec<Connection> = self.table().values().cloned().collect();
+        let (registry, findings) = Registry::build(&connections, &self.rules, self.options.max_tool_name);
+        *write(&self.registry) = Arc::new(registry);
+        for finding in findings {
+            self.diagnose_once(&finding);
+        }
+    }
+
+    /// Connects every server at the same time; resolves when each first attempt has ended (LIF-03).
+    ///
+    /// # Errors
+    /// `CONFIG_*` never (they stand in the report); the error of a `start: 'required'` server that failed.
+    pub async fn connect_all(&self) -> Result<(), McpError> {
+        self.loaded().await?;
+        self.connected.store(true, Ordering::Relaxed);
+        let attempts: Vec<_> = self
+            .table()
+            .values()
+            .filter(|connection| connection.snapshot().state() != PublicState::Disabled)
+            .map(|connection| {
+                let connection = connection.clone();
+                tokio::spawn(async move {
+                    let outcome = connection.connect(false).await;
+                    (connection.spec().start, outcome)
+                })
+            })
+            .collect();
+        let mut first_failure = None;
+        for attempt in attempts {
+            if let Ok((Some(crate::config::spec::StartPolicy::Required), Err(error))) = attempt.await {
+                first_failure.get_or_insert(error);
+            }
+        }
+        first_failure.map_or(Ok(()), Err)
+    }
+
+    /// Lists asked for before anything was connected connect first.
+    async fn connected_once(&self) -> Result<(), McpError> {
+        self.open_for_use()?;
+        if self.connected.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // A failing required server is an error of `connect()`, not of a list.
+        let _ = self.connect_all().await;
+        Ok(())
+    }
+
+    /// JSON text of all statuses, or of one; `None` for an unknown server.
+    pub fn status_json(&self, server: Option<&str>) -> Option<String> {
+        let table = self.table();
+        let one = |connection: &Connection| serde_json::Value::Object(connection.snapshot().to_value());
+        match server {
+            Some(server) => table.get(server).map(|connection| one(connection).to_string()),
+            None => Some(serde_json::Value::from(table.values().map(one).collect::<Vec<_>>()).to_string()),
+        }
+    }
+
+    /// Ends everything; every caller waits for the same end. Open calls fail with `MANAGER_CLOSED`.
+    pub async fn close(&self, mode: CloseMode) {
+        let (done, ended) = watch::channel(false);
+        if self.closing.set(ended).is_ok() {
+            // A change under way ends first, so that no connection is left out.
+            let _applying = self.applying.lock().await;
+            let table = std::mem::take(&mut *write(&self.table));
+            let closings: Vec<_> = table
+                .values()
+                .cloned()
+                .map(|connection| tokio::spawn(async move { connection.close(mode, closed_error()).await }))
+                .collect();
+            for closing in closings {
+                let _ = closing.await;
+            }
+            *write(&self.registry) = Arc::default();
+            self.remove_output_dir();
+            done.send_replace(true);
+            return;
+        }
+        if let Some(ended) = self.closing.get() {
+            let _ = ended.clone().wait_for(|ended| *ended).await;
+        }
+    }
+
+    /// Ends every process at once; blocks for about a second at most. For the exit of the host (STD-04).
+    pub fn close_now(&self) {
+        let table = self.table();
+        let processes = table.values().filter_map(Connection::process);
+        // What could not be ended is past helping: the death-link is the last net.
+        let _ = crate::transport::stdio::close_all_now(processes, &self.options.connection.shutdown);
+    }
+
+    /// Replaces the roots and tells every server that is connected (PRO-10).
+    pub async fn set_roots(&self, roots: Vec<String>) {
+        *write(&self.roots) = roots;
+        for connection in self.table().values() {
+            if let Some(live) = connection.live() {
+                // A server that does not read has other troubles; its next question gets the new roots.
+                let _ = live.client.notify("notifications/roots/list_changed", None).await;
+            }
+        }
+    }
+
+    /// JSON text of the roots.
+    pub fn roots_json(&self) -> String {
+        roots_json(&read(&self.roots))
+    }
+
+    /// Where files of results go: the option, else a private directory that is removed at the end if empty.
+    fn output_directory(&self) -> Result<PathBuf, McpError> {
+        if let Some(dir) = &self.options.output_dir {
+            return Ok(dir.clone());
+        }
+        let mut own = lock(&self.output_dir);
+        if let Some(dir) = &*own {
+            return Ok(dir.clone());
+        }
+        let dir = crate::call::blob::private_directory()?;
+        *own = Some(dir.clone());
+        Ok(dir)
+    }
+
+    fn remove_output_dir(&self) {
+        if let Some(dir) = lock(&self.output_dir).take() {
+            crate::call::blob::remove_if_empty(&dir);
+        }
+    }
+}
+
+fn closed_error() -> McpError {
+    McpError::new(ErrorCode::ManagerClosed, "the manager was closed")
+}
+
+/// `file://` URI of a directory.
+fn file_uri(path: &std::path::Path) -> String {
+    let text = path.to_string_lossy().replace('\\', "/");
+    let mut uri = String::from(if text.starts_with('/') { "file://" } else { "file:///" });
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => uri.push(char::from(byte)),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+/// Has names given anew; holds the manager weakly, because the manager owns the connections.
+struct Renaming(Weak<Manager>);
+
+impl ConnectionListener for Renaming {
+    fn catalog_changed(&self) {
+        if let Some(manager) = self.0.upgrade() {
+            manager.rename();
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The options of a manager: read once, field by field, so that a mistake names the option.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::protocol::sanitize::Sanitize;
+use crate::client::open::Introduction;
+use crate::client::pages::ListLimits;
+use crate::config::ConfigOptions;
+use crate::connection::backoff::Backoff;
+use crate::connection::settings::{Clocks, ConnectionSettings};
+use crate::environment::Environment;
+use crate::error::{ErrorCode, McpError};
+use crate::host::QuestionKind;
+use crate::permission::PermissionRules;
+use crate::protocol::capability::{ClientFeatures, ClientIdentity};
+use crate::transport::stdio::ShutdownTimes;
+
+/// Options in force.
+#[derive(Debug)]
+pub struct Options {
+    /// Working directory of servers and of the configuration.
+    pub cwd: PathBuf,
+    /// JSON text of the `servers` option.
+    pub servers: Option<String>,
+    /// Which files are read; `None` reads none.
+    pub config: Option<ConfigOptions>,
+    /// Permission rules.
+    pub permissions: PermissionRules,
+    /// Roots as URIs; `None` means the working directory.
+    pub roots: Option<Vec<String>>,
+    /// Settings of every connection, before those of its server.
+    pub connection: ConnectionSettings,
+    /// Wait for an answer to a permission question; default 10 min.
+    pub permission_timeout: Duration,
+    /// Longest full tool name; default 64.
+    pub max_tool_name: usize,
+    /// How results are cleaned; default `invisible`.
+    pub sanitize_results: Sanitize,
+    /// Whether a result that breaks its output schema is an error; default false.
+    pub strict_output: bool,
+    /// Where files of results go; `None` means a private temporary directory.
+    pub output_dir: Option<PathBuf>,
+    /// Names no outside server may have.
+    pub reserved_names: Vec<String>,
+    /// Questions the host answers.
+    pub callbacks: Vec<QuestionKind>,
+    /// Option names nobody knows.
+    pub unknown: Vec<String>,
+}
+
+/// Every option of the public contract, those of later versions included: they are no typing mistakes.
+const KNOWN: &[&str] = &[
+    "cwd", "clientInfo", "servers", "config", "policy", "permissions", "roots", "stateDir", "start", "tls", "proxy",
+    "ide", "shellEnv", "stderr", "recordTo", "pinTools", "onPermission", "onElicitation", "onSampling", "onApproval",
+    "onAuthorizationUrl", "getConnectorToken", "hooks", "tokenStore", "connectTimeoutMs", "requestTimeoutMs",
+    "toolTimeoutMs", "maxTotalTimeoutMs", "permissionTimeoutMs", "maxMessageBytes", "maxQueuedBytes",
+    "maxOutputTokens", "onLargeOutput", "outputDir", "maxToolNameLength", "sdkToolPrefix", "toolErrors",
+    "localConcurrency", "remoteConcurrency", "toolConcurrency", "catalogTtlMs", "retry", "http", "ws", "shutdown",
+    "maxListPages", "maxListItems", "maxInputRounds", "urlElicitationDelaysMs", "probeTimeoutMs", "sanitizeResults",
+    "validateInput", "strictOutput", "reservedServerNames", "ideAllowedTools", "watchConfig", "keepAlive",
+    "auditLog", "callbacks",
+];
+
+/// Default of `permissionTimeoutMs`.
+const PERMISSION_TIMEOUT: Duration = Duration::from_secs(600);
+/// Default of `maxToolNameLength`: the tightest of the large model APIs (NAM-05).
+const MAX_TOOL_NAME: usize = 64;
+/// Default of `maxMessageBytes` and `maxQueuedBytes`.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Default of `reservedServerNames` (NAM-07).
+const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
+
+#[derive(Deserialize)]
+struct ClientInfo {
+    name: String,
+    version: String,
+    #[serde(default)]
+    title: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RetryOption {
+    attempts: Option<u32>,
+    initial_delay_ms: Option<u64>,
+    max_delay_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ShutdownOption {
+    grace_ms: Option<u64>,
+    term_ms: Option<u64>,
+    fast_int_ms: Option<u64>,
+    fast_term_ms: Option<u64>,
+}
+
+type Members<'a> = std::collections::HashMap<String, &'a RawValue>;
+
+/// Takes one option; `null` counts as not given.
+fn take<T: DeserializeOwned>(members: &Members<'_>, name: &str) -> Result<Option<T>, McpError> {
+    let Some(raw) = members.get(name) else { return Ok(None) };
+    serde_json::from_str::<Option<T>>(raw.get()).map_err(|error| invalid(name, &error.to_string()))
+}
+
+fn invalid(name: &str, why: &str) -> McpError {
+    // serde says where in the text it stopped; the option's name says more.
+    let why = why.split(" at line ").next().unwrap_or(why);
+    McpError::new(ErrorCode::InvalidArgument, format!("options.{name}: {why}"))
+        .with(|facts| facts.parameter = Some(format!("options.{name}")))
+}
+
+/// A time of at least 1 ms.
+fn millis(members: &Members<'_>, name: &str) -> Result<Option<Duration>, McpError> {
+    match take::<f64>(members, name)? {
+        None => Ok(None),
+        Some(value) if value >= 1.0 && value <= MAX_MILLIS => Ok(Some(Duration::from_secs_f64(value / 1_000.0))),
+        Some(_) => Err(invalid(name, "expected a time in milliseconds, at least 1")),
+    }
+}
+
+/// Longest time that can be set: a year.
+const MAX_MILLIS: f64 = 366.0 * 24.0 * 3_600_000.0;
+
+fn count(members: &Members<'_>, name: &str, default: usize) -> Result<usize, McpError> {
+    match take::<usize>(members, name)? {
+        Some(0) => Err(invalid(name, "expected a number of at least 1")),
+        other => Ok(other.unwrap_or(default)),
+    }
+}
+
+fn choice<T: Copy>(members: &Members<'_>, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, McpError> {
+    let Some(given) = take::<String>(members, name)? else { return Ok(None) };
+    choices.iter().find(|(text, _)| *text == given).map(|(_, value)| Some(*value)).ok_or_else(|| {
+        let texts: Vec<String> = choices.iter().map(|(text, _)| format!("\"{text}\"")).collect();
+        invalid(name, &format!("expected {}, got \"{given}\"", texts.join(" or ")))
+    })
+}
+
+impl Options {
+    /// Reads the options object from JSON text.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` naming the option.
+    pub fn read(text: &str, environment: Arc<Environment>) -> Result<Self, McpError> {
+        let members: Members<'_> =
+            serde_json::from_str(text).map_err(|_| McpError::new(ErrorCode::InvalidArgument, "options: expected an object"))?;
+        let cwd = match take::<String>(&members, "cwd")? {
+            Some(cwd) => environment.cwd.join(cwd),
+            None => environment.cwd.clone(),
+        };
+        let connection = connection_settings(&members, &cwd, environment)?;
+        let config = match members.get("config").map(|raw| raw.get()) {
+            Some("false") => None,
+            _ => Some(take::<ConfigOptions>(&members, "config")?.unwrap_or_default()),
+        };
+        let mut unknown: Vec<String> =
+            members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
+        unknown.sort();
+        let sanitize =
+            [("strict", Sanitize::Strict), ("invisible", Sanitize::Invisible), ("off", Sanitize::Off)];
+        let callbacks = take::<Vec<String>>(&members, "callbacks")?.unwrap_or_default();
+        Ok(Self {
+            servers: servers(&members)?,
+            config,
+            permissions: take(&members, "permissions")?.unwrap_or_default(),
+            roots: take(&members, "roots")?,
+            connection,
+            permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),
+            max_tool_name: count(&members, "maxToolNameLength", MAX_TOOL_NAME)?,
+            sanitize_results: choice(&members, "sanitizeResults", &sanitize)?.unwrap_or(Sanitize::Invisible),
+            strict_output: take(&members, "strictOutput")?.unwrap_or(false),
+            output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
+            reserved_names: take(&members, "reservedServerNames")?
+                .unwrap_or_else(|| RESERVED.map(str::to_owned).to_vec()),
+            callbacks: if callbacks.iter().any(|name| name == "onPermission") {
+                vec![QuestionKind::Permission]
+            } else {
+                Vec::new()
+            },
+            unknown,
+            cwd,
+        })
+    }
+}
+
+fn servers(members: &Members<'_>) -> Result<Option<String>, McpError> {
+    match members.get("servers").map(|raw| raw.get()) {
+        None | Some("null") => Ok(None),
+        Some(text) if text.starts_with('{') => Ok(Some(text.to_owned())),
+        Some(_) => Err(invalid("servers", "expected an object of server definitions by name")),
+    }
+}
+
+fn connection_settings(
+    members: &Members<'_>,
+    cwd: &std::path::Path,
+    environment: Arc<Environment>,
+) -> Result<ConnectionSettings, McpError> {
+    let preset = Clocks::from_environment(&environment);
+    let clocks = Clocks {
+        connect: millis(members, "connectTimeoutMs")?.unwrap_or(preset.connect),
+        request: millis(members, "requestTimeoutMs")?.unwrap_or(preset.request),
+        tool_idle: millis(members, "toolTimeoutMs")?.unwrap_or(preset.tool_idle),
+        total: millis(members, "maxTotalTimeoutMs")?,
+    };
+    let identity = match take::<ClientInfo>(members, "clientInfo")? {
+        Some(info) => ClientIdentity { name: info.name, version: info.version, title: info.title },
+        None => ClientIdentity {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            title: None,
+        },
+    };
+    let lists = ListLimits::default();
+    let stderr = choice(members, "stderr", &[("capture", false), ("inherit", true)])?;
+    Ok(ConnectionSettings {
+        clocks,
+        backoff: backoff(members)?,
+        lists: ListLimits {
+            pages: count(members, "maxListPages", lists.pages)?,
+            items: count(members, "maxListItems", lists.items)?,
+        },
+        catalog_ttl: Duration::from_millis(take(members, "catalogTtlMs")?.unwrap_or(20_000)),
+        max_message: count(members, "maxMessageBytes", MAX_BYTES)?,
+        max_queued: count(members, "maxQueuedBytes", MAX_BYTES)?,
+        shutdown: shutdown(members)?,
+        introduction: Introduction {
+            identity,
+            features: ClientFeatures { roots: true, ..ClientFeatures::default() },
+        },
+        environment,
+        cwd: cwd.to_path_buf(),
+        inherit_stderr: stderr.unwrap_or(false),
+    })
+}
+
+fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
+    let own = take::<RetryOption>(members, "retry")?.unwrap_or_default();
+    let preset = Backoff::default();
+    Ok(Backoff {
+        attempts: own.attempts.unwrap_or(preset.attempts),
+        initial: own.initial_delay_ms.map_or(preset.initial, Duration::from_millis),
+        longest: own.max_delay_ms.map_or(preset.longest, Duration::from_millis),
+    })
+}
+
+fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
+    let own = take::<ShutdownOption>(members, "shutdown")?.unwrap_or_default();
+    let preset = ShutdownTimes::default();
+    Ok(ShutdownTimes {
+        grace: own.grace_ms.map_or(preset.grace, Duration::from_millis),
+        term: own.term_ms.map_or(preset.term, Duration::from_millis),
+        fast_int: own.fast_int_ms.map_or(preset.fast_int, Duration::from_millis),
+        fast_term: own.fast_term_ms.map_or(preset.fast_term, Duration::from_millis),
+    })
+}

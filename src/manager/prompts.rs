@@ -1,0 +1,139 @@
+//! Prompts: listing, getting, and the slash form (PRM-01).
+
+use std::sync::Arc;
+
+use super::Manager;
+use super::registry::PromptEntry;
+use super::tools::{CallOptions, shown, unknown};
+use crate::call::output::{OutputRules, map_prompt};
+use crate::client::Request;
+use crate::connection::status::PublicState;
+use crate::deadline::Deadline;
+use crate::error::{ErrorCode, McpError};
+use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
+use crate::protocol::prompt::{arguments_from_positional, check_named, parse_slash_line};
+
+/// Arguments of a prompt as callers give them.
+#[derive(Clone, Debug)]
+pub enum PromptArguments {
+    /// By name.
+    Named(Vec<(String, String)>),
+    /// By order.
+    Positional(Vec<String>),
+}
+
+impl Manager {
+    /// JSON text of the prompts of all connected servers, or of one.
+    ///
+    /// # Errors
+    /// With a server: why its list cannot be had.
+    pub async fn list_prompts(&self, server: Option<&str>) -> Result<String, McpError> {
+        let connections = self.lists_of(server).await?;
+        for (connection, live) in &connections {
+            if let (Err(error), Some(_)) = (connection.prompts(live).await, server) {
+                return Err(error);
+            }
+        }
+        let registry = self.registry();
+        let mut items = Vec::new();
+        for (connection, _) in &connections {
+            if connection.snapshot().state() == PublicState::Connected {
+                items.extend(registry.prompts_of(connection.name()).iter().map(|entry| public_prompt(entry)));
+            }
+        }
+        Ok(format!("[{}]", items.join(",")))
+    }
+
+    /// Gets a prompt; JSON text of the `PromptResult`.
+    ///
+    /// # Errors
+    /// `PROMPT_UNKNOWN` with near misses, `INPUT_INVALID` naming missing arguments, and those of any request.
+    pub async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: PromptArguments,
+        options: CallOptions,
+    ) -> Result<String, McpError> {
+        let entry = self.find_prompt(name).await?;
+        let (connection, prompt) = (&entry.connection, entry.definition());
+        let server = connection.name();
+        let values = match &arguments {
+            PromptArguments::Named(values) => check_named(prompt, values),
+            PromptArguments::Positional(values) => arguments_from_positional(prompt, values),
+        }
+        .map_err(|error| error.on(server))?;
+        let mut object = String::new();
+        for (name, value) in &values {
+            let mut literal = String::new();
+            push_string(&mut literal, value);
+            push_member(&mut object, name, &literal);
+        }
+        let mut members = String::from("\"name\":");
+        push_string(&mut members, &prompt.wire_name);
+        push_member(&mut members, "arguments", &format!("{{{object}}}"));
+        let meta = options.meta.as_deref().and_then(inner_members).unwrap_or_default().to_owned();
+        let params = Params::from_members(members, meta);
+        let clocks = connection.settings().clocks;
+        let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
+        let live = connection.ready(&deadline, None).await?;
+        let request =
+            Request { method: "prompts/get", params: &params, deadline: &deadline, progress: options.progress };
+        let reply = live.client.request(request).await?;
+        connection.heard();
+        let output_dir = || self.output_directory();
+        let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
+        let mapped = map_prompt(&reply.into_string(), &rules).map_err(|error| error.on(server))?;
+        for warning in &mapped.warnings {
+            self.diagnose(warning);
+        }
+        Ok(mapped.value)
+    }
+
+    /// Runs `/mcp__server__prompt a "b c"`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a line that is no slash command, else as [`Manager::get_prompt`].
+    pub async fn run_slash_command(&self, line: &str, options: CallOptions) -> Result<String, McpError> {
+        let (name, words) = parse_slash_line(line)?;
+        self.get_prompt(&name, PromptArguments::Positional(words), options).await
+    }
+
+    async fn find_prompt(&self, name: &str) -> Result<Arc<PromptEntry>, McpError> {
+        self.loaded().await?;
+        if let Some(entry) = self.registry().prompt(name) {
+            return Ok(Arc::clone(entry));
+        }
+        let server = self.registry().server_of(name).map(str::to_owned);
+        if let Some(server) = &server {
+            let connection = self.connection(server).await?;
+            let deadline = Deadline::start(connection.settings().clocks.request(None, None));
+            let live = connection.ready(&deadline, None).await?;
+            connection.prompts(&live).await?;
+        }
+        let registry = self.registry();
+        if let Some(entry) = registry.prompt(name) {
+            return Ok(Arc::clone(entry));
+        }
+        let what = format!("no prompt \"{}\" is known", shown(name));
+        let error = unknown(ErrorCode::PromptUnknown, what, registry.prompts_like(name));
+        Err(match server {
+            Some(server) => error.on(&server),
+            None => error,
+        })
+    }
+
+    /// The wire name of a server's prompt by full or wire name, for completion.
+    pub(super) fn wire_prompt_name(&self, name: &str) -> String {
+        self.registry().prompt(name).map_or_else(|| name.to_owned(), |entry| entry.definition().wire_name.clone())
+    }
+}
+
+fn public_prompt(entry: &PromptEntry) -> String {
+    let prompt = entry.definition();
+    let mut text = String::from("{\"name\":");
+    push_string(&mut text, &entry.full_name);
+    text.push(',');
+    text.push_str(&prompt.body);
+    text.push('}');
+    text
+}

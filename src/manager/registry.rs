@@ -1,0 +1,201 @@
+//! Full names and what they stand for. Routing looks names up and never takes them apart (NAM-03).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::call::output_schema::OutputSchema;
+use crate::connection::Connection;
+use crate::diagnostic::Diagnostic;
+use crate::name::{self, Collision, NamedServer};
+use crate::permission::{Decision, RuleSet};
+use crate::protocol::prompt::PromptDefinition;
+use crate::protocol::tool::ToolDefinition;
+
+/// A tool with all that a call of it needs.
+#[derive(Debug)]
+pub struct ToolEntry {
+    /// Name for the model.
+    pub full_name: Arc<str>,
+    /// Its server.
+    pub connection: Connection,
+    /// All tools of the server, as read.
+    tools: Arc<Vec<ToolDefinition>>,
+    index: usize,
+    /// What the permission rules say.
+    pub decision: Decision,
+    /// The rule that said so.
+    pub rule: Option<String>,
+    /// The output schema, compiled when it is first needed.
+    pub output_schema: Option<OutputSchema>,
+}
+
+impl ToolEntry {
+    /// The definition.
+    pub fn definition(&self) -> &ToolDefinition {
+        // The index was taken from this very list.
+        &self.tools[self.index]
+    }
+}
+
+/// A prompt and its server.
+#[derive(Debug)]
+pub struct PromptEntry {
+    /// Name for people.
+    pub full_name: Arc<str>,
+    /// Its server.
+    pub connection: Connection,
+    prompts: Arc<Vec<PromptDefinition>>,
+    index: usize,
+}
+
+impl PromptEntry {
+    /// The definition.
+    pub fn definition(&self) -> &PromptDefinition {
+        &self.prompts[self.index]
+    }
+}
+
+/// Everything that has a name, as of one moment.
+#[derive(Debug, Default)]
+pub struct Registry {
+    tools: HashMap<Arc<str>, Arc<ToolEntry>>,
+    prompts: HashMap<Arc<str>, Arc<PromptEntry>>,
+    /// Entries by server and wire name, in the order of the server's list.
+    by_server: HashMap<String, ServerNames>,
+    /// Beginning of a server's full names, and the server's name.
+    prefixes: Vec<(String, String)>,
+}
+
+#[derive(Debug, Default)]
+struct ServerNames {
+    tools: Vec<Arc<ToolEntry>>,
+    tool_index: HashMap<String, usize>,
+    prompts: Vec<Arc<PromptEntry>>,
+}
+
+impl Registry {
+    /// Names everything that is known of `connections`; the findings are name collisions and repeated names.
+    pub fn build(connections: &[Connection], rules: &RuleSet, limit: usize) -> (Self, Vec<Diagnostic>) {
+        let mut registry = Self::default();
+        let mut findings = Vec::new();
+        let named: Vec<NamedServer<'_>> = connections
+            .iter()
+            .map(|connection| NamedServer { name: connection.name(), strength: connection.spec().scope.strength() })
+            .collect();
+        let prefixes = name::server_prefixes(&named);
+        findings.extend(prefixes.collisions.iter().map(|pair| collision(pair).on(&pair.other)));
+        for (connection, part) in connections.iter().zip(&prefixes.parts) {
+            let prefix = name::item_prefix(part);
+            registry.add_server(connection, &prefix, (rules, limit), &mut findings);
+            registry.prefixes.push((prefix, connection.name().to_owned()));
+        }
+        (registry, findings)
+    }
+
+    fn add_server(
+        &mut self,
+        connection: &Connection,
+        prefix: &str,
+        (rules, limit): (&RuleSet, usize),
+        findings: &mut Vec<Diagnostic>,
+    ) {
+        let server = connection.name();
+        let tools = connection.catalog().tools.known();
+        let prompts = connection.catalog().prompts.known();
+        let mut names = ServerNames::default();
+        let wire: Vec<&str> = tools.iter().map(|tool| tool.wire_name.as_str()).collect();
+        for (index, full_name) in distinct_names(prefix, server, &wire, limit, findings) {
+            let verdict = rules.decide(server, wire[index]);
+            let entry = Arc::new(ToolEntry {
+                full_name: Arc::clone(&full_name),
+                connection: connection.clone(),
+                output_schema: tools[index].output_schema.clone().map(OutputSchema::new),
+                tools: Arc::clone(&tools),
+                index,
+                decision: verdict.decision,
+                rule: verdict.rule.map(str::to_owned),
+            });
+            names.tool_index.insert(wire[index].to_owned(), names.tools.len());
+            names.tools.push(Arc::clone(&entry));
+            self.tools.insert(full_name, entry);
+        }
+        let wire: Vec<&str> = prompts.iter().map(|prompt| prompt.wire_name.as_str()).collect();
+        for (index, full_name) in distinct_names(prefix, server, &wire, limit, findings) {
+            let entry = Arc::new(PromptEntry {
+                full_name: Arc::clone(&full_name),
+                connection: connection.clone(),
+                prompts: Arc::clone(&prompts),
+                index,
+            });
+            names.prompts.push(Arc::clone(&entry));
+            self.prompts.insert(full_name, entry);
+        }
+        self.by_server.insert(server.to_owned(), names);
+    }
+
+    /// The tool of a full name.
+    pub fn tool(&self, full_name: &str) -> Option<&Arc<ToolEntry>> {
+        self.tools.get(full_name)
+    }
+
+    /// The tool of a server by its wire name.
+    pub fn tool_of(&self, server: &str, wire_name: &str) -> Option<&Arc<ToolEntry>> {
+        let names = self.by_server.get(server)?;
+        names.tool_index.get(wire_name).and_then(|index| names.tools.get(*index))
+    }
+
+    /// The tools of a server in its own order.
+    pub fn tools_of(&self, server: &str) -> &[Arc<ToolEntry>] {
+        self.by_server.get(server).map_or(&[], |names| &names.tools)
+    }
+
+    /// The prompt of a full name.
+    pub fn prompt(&self, full_name: &str) -> Option<&Arc<PromptEntry>> {
+        self.prompts.get(full_name)
+    }
+
+    /// The prompts of a server in its own order.
+    pub fn prompts_of(&self, server: &str) -> &[Arc<PromptEntry>] {
+        self.by_server.get(server).map_or(&[], |names| &names.prompts)
+    }
+
+    /// The server whose names begin like this one: where to look for a name that is not known yet.
+    pub fn server_of(&self, full_name: &str) -> Option<&str> {
+        let mut prefixes = self.prefixes.iter();
+        prefixes.find(|(prefix, _)| full_name.starts_with(prefix.as_str())).map(|(_, server)| server.as_str())
+    }
+
+    /// Tool names that look like an unknown one.
+    pub fn tools_like(&self, wanted: &str) -> Vec<String> {
+        name::near_misses(wanted, self.tools.keys().map(|name| &**name), 3)
+    }
+
+    /// Wire names of a server's tools that look like an unknown one.
+    pub fn tools_of_like(&self, server: &str, wanted: &str) -> Vec<String> {
+        let names = self.tools_of(server).iter().map(|entry| entry.definition().wire_name.as_str());
+        name::near_misses(wanted, names, 3)
+    }
+
+    /// Prompt names that look like an unknown one.
+    pub fn prompts_like(&self, wanted: &str) -> Vec<String> {
+        name::near_misses(wanted, self.prompts.keys().map(|name| &**name), 3)
+    }
+}
+
+/// Index in the list and full name of every distinct wire name.
+fn distinct_names(
+    prefix: &str,
+    server: &str,
+    wire: &[&str],
+    limit: usize,
+    findings: &mut Vec<Diagnostic>,
+) -> Vec<(usize, Arc<str>)> {
+    let named = name::item_names(prefix, server, wire, limit);
+    findings.extend(named.collisions.iter().map(|pair| collision(pair).on(server)));
+    let given = named.names.into_iter().enumerate();
+    given.filter_map(|(index, full)| Some((index, Arc::from(full?)))).collect()
+}
+
+fn collision(pair: &Collision) -> Diagnostic {
+    Diagnostic::warning("NAME_COLLISION", pair.message())
+}

@@ -1,0 +1,189 @@
+//! Resources and the rest of the protocol: reading, subscribing, completing, log levels.
+
+use std::sync::Arc;
+
+use super::Manager;
+use super::tools::CallOptions;
+use crate::call::output::OutputRules;
+use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
+use crate::client::Request;
+use crate::connection::Connection;
+use crate::deadline::Deadline;
+use crate::error::{ErrorCode, McpError};
+use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
+use crate::protocol::resource::{ResourceDefinition, UriRestore};
+
+/// Which of the two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceList {
+    /// Resources.
+    Resources,
+    /// Templates.
+    Templates,
+}
+
+impl Manager {
+    /// JSON text of the resources or templates of all connected servers, or of one; a server that fails never
+    /// hides the others (RES-01).
+    ///
+    /// # Errors
+    /// With a server: why its list cannot be had.
+    pub async fn list_resources(&self, list: ResourceList, server: Option<&str>) -> Result<String, McpError> {
+        let mut items: Vec<String> = Vec::new();
+        for (connection, live) in self.lists_of(server).await? {
+            let read = match list {
+                ResourceList::Resources => connection.resources(&live).await,
+                ResourceList::Templates => connection.templates(&live).await,
+            };
+            match read {
+                Ok(resources) => items.extend(resources.iter().map(|resource| resource.json.clone())),
+                Err(error) if server.is_some() => return Err(error),
+                // It stands in the server's status.
+                Err(_) => {}
+            }
+        }
+        Ok(format!("[{}]", items.join(",")))
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// Those of any request; `RESULT_INVALID` for an answer that is none.
+    pub async fn read_resource(
+        &self,
+        server: &str,
+        uri: &str,
+        blobs: BlobMode,
+        options: CallOptions,
+    ) -> Result<MappedContents, McpError> {
+        let connection = self.connection(server).await?;
+        let wire_uri = wire_uri(&connection, uri);
+        let text = self.plain_request(&connection, "resources/read", &[("uri", &wire_uri)], options).await?;
+        let output_dir = || self.output_directory();
+        let rules = OutputRules::new(server, uri, self.options.sanitize_results, &output_dir);
+        let mapped = map_resource_contents(&text, blobs, &rules).map_err(|error| error.on(server))?;
+        for warning in &mapped.warnings {
+            self.diagnose(warning);
+        }
+        Ok(mapped)
+    }
+
+    /// Subscribes to a resource, or ends the subscription.
+    ///
+    /// # Errors
+    /// Those of any request.
+    pub async fn subscribe(&self, server: &str, uri: &str, subscribe: bool) -> Result<(), McpError> {
+        let connection = self.connection(server).await?;
+        let wire_uri = wire_uri(&connection, uri);
+        let method = if subscribe { "resources/subscribe" } else { "resources/unsubscribe" };
+        self.plain_request(&connection, method, &[("uri", &wire_uri)], CallOptions::default()).await.map(drop)
+    }
+
+    /// Sets the least severe level of log messages that a server sends.
+    ///
+    /// # Errors
+    /// Those of any request.
+    pub async fn set_log_level(&self, server: &str, level: &str) -> Result<(), McpError> {
+        let connection = self.connection(server).await?;
+        let options = CallOptions::default();
+        self.plain_request(&connection, "logging/setLevel", &[("level", level)], options).await.map(drop)
+    }
+
+    /// Asks for completions; `reference`, `argument` and `context` are JSON texts. Returns the JSON text of
+    /// `completion`.
+    ///
+    /// # Errors
+    /// Those of any request; `RESULT_INVALID` for an answer without `completion`.
+    pub async fn complete(
+        &self,
+        server: &str,
+        reference: &str,
+        argument: &str,
+        context: Option<&str>,
+    ) -> Result<String, McpError> {
+        let connection = self.connection(server).await?;
+        let mut members = String::new();
+        push_member(&mut members, "ref", &self.wire_reference(reference));
+        push_member(&mut members, "argument", argument);
+        if let Some(context) = context {
+            push_member(&mut members, "context", context);
+        }
+        let params = Params::from_members(members, String::new());
+        let text = self.send(&connection, "completion/complete", &params, CallOptions::default()).await?;
+        let [completion] = crate::json_scan::pick(&text, ["completion"]);
+        let found = completion.filter(|text| text.starts_with('{')).map(str::to_owned);
+        found.ok_or_else(|| {
+            McpError::new(ErrorCode::ResultInvalid, "the answer to completion/complete has no completion").on(server)
+        })
+    }
+
+    /// A reference to a prompt may use the full name; the wire gets the server's own.
+    fn wire_reference(&self, reference: &str) -> String {
+        let [kind, name] = crate::json_scan::pick(reference, ["type", "name"]);
+        match (kind, name.and_then(crate::json_scan::decode)) {
+            (Some("\"ref/prompt\""), Some(name)) => {
+                let mut text = String::from("{\"type\":\"ref/prompt\",\"name\":");
+                push_string(&mut text, &self.wire_prompt_name(&name));
+                text.push('}');
+                text
+            }
+            _ => reference.to_owned(),
+        }
+    }
+
+    /// Measures the way to a server and back, in milliseconds.
+    ///
+    /// # Errors
+    /// Those of any request.
+    pub async fn ping(&self, server: &str) -> Result<f64, McpError> {
+        let connection = self.connection(server).await?;
+        let deadline = Arc::new(Deadline::start(connection.settings().clocks.request(None, None)));
+        let live = connection.ready(&deadline, None).await?;
+        let started = tokio::time::Instant::now();
+        live.client.ping(&deadline).await?;
+        connection.heard();
+        Ok(started.elapsed().as_secs_f64() * 1_000.0)
+    }
+
+    async fn plain_request(
+        &self,
+        connection: &Connection,
+        method: &str,
+        fields: &[(&str, &str)],
+        options: CallOptions,
+    ) -> Result<String, McpError> {
+        let mut members = String::new();
+        for (name, value) in fields {
+            let mut literal = String::new();
+            push_string(&mut literal, value);
+            push_member(&mut members, name, &literal);
+        }
+        let meta = options.meta.as_deref().and_then(inner_members).unwrap_or_default().to_owned();
+        self.send(connection, method, &Params::from_members(members, meta), options).await
+    }
+
+    async fn send(
+        &self,
+        connection: &Connection,
+        method: &str,
+        params: &Params,
+        options: CallOptions,
+    ) -> Result<String, McpError> {
+        let clocks = connection.settings().clocks;
+        let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
+        let live = connection.ready(&deadline, None).await?;
+        let request = Request { method, params, deadline: &deadline, progress: options.progress };
+        let reply = live.client.request(request).await?;
+        connection.heard();
+        Ok(reply.into_string())
+    }
+}
+
+/// The URI as the server wrote it: what is shown may have been cleaned.
+fn wire_uri(connection: &Connection, uri: &str) -> String {
+    let known = connection.catalog().resources.known();
+    if known.iter().all(|resource: &ResourceDefinition| resource.uri == resource.wire_uri) {
+        return uri.to_owned();
+    }
+    UriRestore::learn(&known).wire_uri(uri).to_owned()
+}

@@ -1,0 +1,380 @@
+//! Tools: listing them under their full names, finding the one that is meant, calling it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Manager;
+use super::registry::ToolEntry;
+use crate::call::gate::{Gatekeeper, Passage, pass};
+use crate::call::output_schema::SchemaCheck;
+use crate::call::output::{MappedResult, OutputRules, map_result};
+use crate::client::Request;
+use crate::client::progress::ProgressSink;
+use crate::connection::status::PublicState;
+use crate::connection::{Connection, Live};
+use crate::deadline::Deadline;
+use crate::diagnostic::Diagnostic;
+use crate::error::{Delivery, ErrorCode, McpError};
+use crate::host::{Host, HostEvent};
+use crate::json_scan;
+use crate::jsonrpc::RawText;
+use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
+use crate::permission::Decision;
+use crate::runtime;
+
+/// Which tool is meant.
+#[derive(Clone, Debug)]
+pub enum ToolTarget {
+    /// By full name.
+    Full(String),
+    /// By server and wire name.
+    Pair {
+        /// Server.
+        server: String,
+        /// The server's own name of the tool.
+        tool: String,
+    },
+}
+
+/// Options of one call.
+#[derive(Default)]
+pub struct CallOptions {
+    /// Longest silence.
+    pub timeout: Option<Duration>,
+    /// Hard maximum.
+    pub total: Option<Duration>,
+    /// Who hears of progress.
+    pub progress: Option<ProgressSink>,
+    /// JSON text of an object for `_meta`.
+    pub meta: Option<String>,
+}
+
+/// The result of a call and what it was a call of.
+pub struct CallOutcome {
+    /// The tool.
+    pub entry: Arc<ToolEntry>,
+    /// The mapped result.
+    pub result: MappedResult,
+    /// Time from the call to the result.
+    pub elapsed: Duration,
+}
+
+/// How often a call that takes long is reported (CAL-01).
+const PROGRESS_EVERY: Duration = Duration::from_secs(30);
+/// A list younger than this is not fetched again because of a name it does not hold.
+const SURELY_FRESH: Duration = Duration::from_secs(1);
+
+impl Manager {
+    /// JSON text of the tools of all connected servers, or of one, which is connected if need be.
+    ///
+    /// # Errors
+    /// With a server: why its list cannot be had. Without: none; what fails stands in the status.
+    pub async fn list_tools(&self, server: Option<&str>) -> Result<String, McpError> {
+        let connections = self.lists_of(server).await?;
+        let reads = connections.iter().map(|(connection, live)| {
+            let (connection, live) = (connection.clone(), live.clone());
+            tokio::spawn(async move { connection.tools(&live).await.map(drop) })
+        });
+        for read in reads.collect::<Vec<_>>() {
+            if let (Ok(Err(error)), Some(_)) = (read.await, server) {
+                return Err(error);
+            }
+        }
+        let registry = self.registry();
+        let mut text = String::from("[");
+        for (connection, _) in &connections {
+            if connection.snapshot().state() != PublicState::Connected {
+                continue;
+            }
+            for entry in registry.tools_of(connection.name()) {
+                if entry.decision == Decision::Deny {
+                    continue;
+                }
+                if text.len() > 1 {
+                    text.push(',');
+                }
+                push_tool(&mut text, entry);
+            }
+        }
+        text.push(']');
+        Ok(text)
+    }
+
+    /// The connected servers whose lists are asked for.
+    pub(super) async fn lists_of(&self, server: Option<&str>) -> Result<Vec<(Connection, Live)>, McpError> {
+        let Some(server) = server else {
+            self.connected_once().await?;
+            let table = self.table();
+            return Ok(table.values().filter_map(|one| Some((one.clone(), one.live()?))).collect());
+        };
+        let connection = self.connection(server).await?;
+        let deadline = Deadline::start(connection.settings().clocks.request(None, None));
+        let live = connection.ready(&deadline, None).await?;
+        Ok(vec![(connection, live)])
+    }
+
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// `SERVER_UNKNOWN`, `TOOL_UNKNOWN`, `PERMISSION_DENIED`, `PERMISSION_REQUIRED`, `TIMEOUT`, `RPC_ERROR`,
+    /// `RESULT_INVALID` and whatever the connection fails with. A failure the tool itself reports is a result.
+    pub async fn call_tool(
+        &self,
+        target: &ToolTarget,
+        arguments: String,
+        options: CallOptions,
+    ) -> Result<CallOutcome, McpError> {
+        self.open_for_use()?;
+        let entry = match self.known_tool(target) {
+            Some(entry) => entry,
+            None => self.find_tool(target, &options).await?,
+        };
+        let clocks = entry.connection.settings().clocks;
+        let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
+        let arguments = self.pass_gate(&entry, arguments, &deadline).await?;
+        let params = tool_params(&entry, &arguments, options.meta.as_deref());
+        let reply = self.send_tool_call(&entry, &params, &deadline, options.progress.as_ref()).await;
+        let reply = reply.map_err(|error| timed(error, &deadline))?;
+        let result = self.map_tool_result(&entry, reply)?;
+        Ok(CallOutcome { entry, result, elapsed: deadline.elapsed() })
+    }
+
+    /// The permission gate; the arguments that may be sent.
+    async fn pass_gate(
+        &self,
+        entry: &ToolEntry,
+        arguments: String,
+        deadline: &Deadline,
+    ) -> Result<String, McpError> {
+        let passage = Passage {
+            server: entry.connection.name(),
+            tool: entry.definition(),
+            full_name: &entry.full_name,
+            arguments: &arguments,
+            decision: entry.decision,
+            rule: entry.rule.as_deref(),
+        };
+        let keeper = Gatekeeper {
+            host: self.post.as_ref(),
+            memory: &self.memory,
+            patience: self.options.permission_timeout,
+        };
+        Ok(pass(passage, keeper, deadline).await?.unwrap_or(arguments))
+    }
+
+    /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
+    async fn send_tool_call(
+        &self,
+        entry: &ToolEntry,
+        params: &Params,
+        deadline: &Arc<Deadline>,
+        progress: Option<&ProgressSink>,
+    ) -> Result<RawText, McpError> {
+        let mut gone = None;
+        loop {
+            let live = entry.connection.ready(deadline, gone).await?;
+            let request =
+                Request { method: "tools/call", params, deadline, progress: progress.cloned() };
+            let reply = tokio::select! {
+                biased;
+                reply = live.client.request(request) => reply,
+                never = self.report_long_call(entry, deadline) => match never {},
+            };
+            match reply {
+                Err(error) if gone.is_none() && was_not_sent(&error) => gone = Some(live.generation),
+                other => {
+                    if other.is_ok() {
+                        entry.connection.heard();
+                    }
+                    return other;
+                }
+            }
+        }
+    }
+
+    async fn report_long_call(&self, entry: &ToolEntry, deadline: &Deadline) -> std::convert::Infallible {
+        runtime::entered().await;
+        loop {
+            tokio::time::sleep(PROGRESS_EVERY).await;
+            let mut body = String::from("{\"server\":");
+            push_string(&mut body, entry.connection.name());
+            body.push_str(",\"tool\":");
+            push_string(&mut body, &entry.definition().wire_name);
+            body.push_str(&format!(",\"elapsedMs\":{}}}", deadline.elapsed().as_millis()));
+            self.post.emit(HostEvent { name: "callProgress", body, key: None });
+        }
+    }
+
+    fn map_tool_result(&self, entry: &ToolEntry, reply: RawText) -> Result<MappedResult, McpError> {
+        let server = entry.connection.name();
+        let output_dir = || self.output_directory();
+        let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
+        let result = map_result(reply.into_string(), &rules).map_err(|error| error.on(server))?;
+        for warning in &result.warnings {
+            self.diagnose(warning);
+        }
+        let schema = entry.output_schema.as_ref().filter(|_| !result.is_error);
+        let check = schema.map(|schema| schema.check(result.structured_content()));
+        if let Some(mismatch) = check.as_ref().and_then(SchemaCheck::mismatch) {
+            let message = format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
+            if self.options.strict_output {
+                return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
+            }
+            self.diagnose(&Diagnostic::warning("OUTPUT_SCHEMA_MISMATCH", message).on(server));
+        }
+        Ok(result)
+    }
+
+    /// A tool that is known right now.
+    fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
+        let registry = runtime::read(&self.registry);
+        match target {
+            ToolTarget::Full(name) => registry.tool(name),
+            ToolTarget::Pair { server, tool } => registry.tool_of(server, tool),
+        }
+        .cloned()
+    }
+
+    /// Looks for a tool that is not known: its server may not have been asked yet, or may have a new one.
+    async fn find_tool(&self, target: &ToolTarget, options: &CallOptions) -> Result<Arc<ToolEntry>, McpError> {
+        self.loaded().await?;
+        if let Some(entry) = self.known_tool(target) {
+            return Ok(entry);
+        }
+        let server = match target {
+            ToolTarget::Pair { server, .. } => server.clone(),
+            ToolTarget::Full(name) => match self.registry().server_of(name) {
+                Some(server) => server.to_owned(),
+                None => return Err(self.no_such_name(name)),
+            },
+        };
+        let connection = self.connection(&server).await?;
+        let clocks = connection.settings().clocks;
+        let deadline = Deadline::start(clocks.tool(options.timeout, options.total));
+        let live = connection.ready(&deadline, None).await?;
+        connection.tools(&live).await?;
+        if self.known_tool(target).is_none()
+            && connection.catalog().tools.age(live.generation).is_none_or(|age| age > SURELY_FRESH)
+        {
+            connection.catalog().tools.mark_stale();
+            connection.tools(&live).await?;
+        }
+        self.known_tool(target).ok_or_else(|| self.no_such_tool(&server, target))
+    }
+
+    fn no_such_tool(&self, server: &str, target: &ToolTarget) -> McpError {
+        let registry = self.registry();
+        let (name, suggestions) = match target {
+            ToolTarget::Full(name) => (name, registry.tools_like(name)),
+            ToolTarget::Pair { tool, .. } => (tool, registry.tools_of_like(server, tool)),
+        };
+        unknown(ErrorCode::ToolUnknown, format!("the server has no tool \"{}\"", shown(name)), suggestions).on(server)
+    }
+
+    /// A full name whose server is not configured, or that is no full name at all.
+    fn no_such_name(&self, name: &str) -> McpError {
+        let registry = self.registry();
+        match crate::name::parse_tool_name(name) {
+            Some((server, _)) => self.unknown_server(server),
+            None => {
+                let what = format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
+                unknown(ErrorCode::ToolUnknown, what, registry.tools_like(name))
+            }
+        }
+    }
+}
+
+pub(super) fn shown(name: &str) -> String {
+    crate::client::excerpt(&crate::unicode::clean_str_lossy(name), 200)
+}
+
+pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -> McpError {
+    let hint = match suggestions.first() {
+        Some(first) => format!("{what}; did you mean \"{first}\"?"),
+        None => what,
+    };
+    McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
+}
+
+fn was_not_sent(error: &McpError) -> bool {
+    error.facts().delivered == Some(Delivery::No)
+        && matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited)
+}
+
+fn timed(error: McpError, deadline: &Deadline) -> McpError {
+    let elapsed = u64::try_from(deadline.elapsed().as_millis()).unwrap_or(u64::MAX);
+    error.with(|facts| {
+        facts.elapsed_ms.get_or_insert(elapsed);
+    })
+}
+
+/// `params` of `tools/call`: the wire name, the arguments in their raw form, the host's `_meta`.
+fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
+    let tool = entry.definition();
+    let restored = tool.restore.as_ref().and_then(|restore| restore.apply(arguments));
+    let mut members = String::with_capacity(arguments.len() + tool.wire_name.len() + 32);
+    members.push_str("\"name\":");
+    push_string(&mut members, &tool.wire_name);
+    push_member(&mut members, "arguments", restored.as_deref().unwrap_or(arguments));
+    let meta = meta.and_then(inner_members).unwrap_or_default();
+    Params::from_members(members, meta.to_owned())
+}
+
+/// The public `Tool`.
+fn push_tool(text: &mut String, entry: &ToolEntry) {
+    let tool = entry.definition();
+    text.push_str("{\"name\":");
+    push_string(text, &entry.full_name);
+    text.push_str(",\"mcpInfo\":{\"serverName\":");
+    push_string(text, entry.connection.name());
+    text.push_str(",\"toolName\":");
+    push_string(text, &tool.wire_name);
+    text.push_str("},");
+    text.push_str(&tool.body);
+    text.push('}');
+}
+
+/// Raw results (`request('tools/call')`) pass the same gate.
+impl Manager {
+    /// Any method, raw. `tools/call` passes permission as ever.
+    ///
+    /// # Errors
+    /// As [`Manager::call_tool`]; `INVALID_ARGUMENT` for parameters that are no object.
+    pub async fn request(
+        &self,
+        server: &str,
+        method: &str,
+        params: &str,
+        options: CallOptions,
+    ) -> Result<String, McpError> {
+        let connection = self.connection(server).await?;
+        let clocks = connection.settings().clocks;
+        let bad = |why: &str| {
+            McpError::new(ErrorCode::InvalidArgument, format!("params: {why}"))
+                .with(|facts| facts.parameter = Some("params".to_owned()))
+        };
+        let mut wire = Params::from_object(params).ok_or_else(|| bad("expected an object"))?;
+        let deadline = if method == "tools/call" {
+            let [name, arguments] = json_scan::pick(params, ["name", "arguments"]);
+            let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
+            let target = ToolTarget::Pair { server: server.to_owned(), tool: name.into_owned() };
+            let entry = match self.known_tool(&target) {
+                Some(entry) => entry,
+                None => self.find_tool(&target, &options).await?,
+            };
+            let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
+            let arguments = arguments.unwrap_or("{}").to_owned();
+            let passed = self.pass_gate(&entry, arguments, &deadline).await?;
+            let [meta] = json_scan::pick(params, ["_meta"]);
+            wire = tool_params(&entry, &passed, meta);
+            deadline
+        } else {
+            Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
+        };
+        let live = connection.ready(&deadline, None).await?;
+        let request = Request { method, params: &wire, deadline: &deadline, progress: options.progress };
+        let reply = live.client.request(request).await?;
+        connection.heard();
+        Ok(reply.into_string())
+    }
+}

@@ -1,0 +1,357 @@
+//! The verbs of the public interface: a name and JSON text in, JSON text out. One table, no decisions.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::Manager;
+use super::prompts::PromptArguments;
+use super::resources::ResourceList;
+use super::tools::CallOptions;
+use crate::call::resource_contents::BlobMode;
+use crate::client::progress::ProgressSink;
+use crate::connection::Connection;
+use crate::error::{ErrorCode, McpError};
+use crate::transport::CloseMode;
+
+/// What a verb gives back.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// JSON text; `null` where there is nothing to say.
+    pub value: String,
+    /// Long strings that stand outside of the text, by the place they belong to.
+    pub texts: Vec<(usize, String)>,
+}
+
+impl From<String> for Answer {
+    fn from(value: String) -> Self {
+        Self { value, texts: Vec::new() }
+    }
+}
+
+fn nothing() -> Answer {
+    "null".to_owned().into()
+}
+
+fn read<T: DeserializeOwned>(payload: &str) -> Result<T, McpError> {
+    // The face has checked the types: a failure here is a defect of ours, but still the caller's error to see.
+    serde_json::from_str(payload).map_err(|error| {
+        McpError::new(ErrorCode::InvalidArgument, format!("the arguments are malformed: {error}"))
+            .with(|facts| facts.parameter = Some("arguments".to_owned()))
+    })
+}
+
+#[derive(Deserialize)]
+struct OfServer {
+    server: String,
+}
+
+#[derive(Deserialize)]
+struct MaybeServer {
+    #[serde(default)]
+    server: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    #[serde(default)]
+    timeout_ms: Option<f64>,
+    #[serde(default)]
+    max_total_timeout_ms: Option<f64>,
+    #[serde(default)]
+    meta: Option<Box<RawValue>>,
+}
+
+impl Limits {
+    fn options(self, progress: Option<ProgressSink>) -> CallOptions {
+        let millis = |value: Option<f64>| {
+            value.filter(|value| value.is_finite() && *value >= 0.0).map(|value| Duration::from_secs_f64(value.min(1e12) / 1_000.0))
+        };
+        CallOptions {
+            timeout: millis(self.timeout_ms),
+            total: millis(self.max_total_timeout_ms),
+            progress,
+            meta: self.meta.map(|meta| meta.get().to_owned()),
+        }
+    }
+}
+
+/// Reads the options of a call from JSON text.
+///
+/// # Errors
+/// `INVALID_ARGUMENT`.
+pub fn call_options(text: Option<&str>, progress: Option<ProgressSink>) -> Result<CallOptions, McpError> {
+    match text {
+        None => Ok(CallOptions { progress, ..CallOptions::default() }),
+        Some(text) => Ok(read::<Limits>(text)?.options(progress)),
+    }
+}
+
+#[derive(Deserialize)]
+struct Connect {
+    server: String,
+    #[serde(default)]
+    fresh: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Ready {
+    #[serde(default)]
+    servers: Option<Vec<String>>,
+    #[serde(default)]
+    timeout_ms: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Add {
+    name: String,
+    config: Box<RawValue>,
+    connect: bool,
+}
+
+#[derive(Deserialize)]
+struct Switch {
+    server: String,
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+struct Close {
+    fast: bool,
+}
+
+#[derive(Deserialize)]
+struct GetPrompt {
+    name: String,
+    #[serde(default)]
+    named: Option<Vec<(String, String)>>,
+    #[serde(default)]
+    positional: Option<Vec<String>>,
+    options: Limits,
+}
+
+#[derive(Deserialize)]
+struct SlashCommand {
+    line: String,
+    options: Limits,
+}
+
+#[derive(Deserialize)]
+struct ReadResource {
+    server: String,
+    uri: String,
+    buffer: bool,
+    options: Limits,
+}
+
+#[derive(Deserialize)]
+struct Subscribe {
+    server: String,
+    uri: String,
+    subscribe: bool,
+}
+
+#[derive(Deserialize)]
+struct Complete {
+    server: String,
+    reference: Box<RawValue>,
+    argument: Box<RawValue>,
+    #[serde(default)]
+    context: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct LogLevel {
+    server: String,
+    level: String,
+}
+
+#[derive(Deserialize)]
+struct Roots {
+    roots: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct RawRequest {
+    server: String,
+    method: String,
+    params: Box<RawValue>,
+    options: Limits,
+}
+
+impl Manager {
+    /// Runs a verb.
+    ///
+    /// # Errors
+    /// Those of the verb; `INTERNAL` for one that does not exist.
+    pub async fn run(&self, verb: &str, payload: &str, progress: Option<ProgressSink>) -> Result<Answer, McpError> {
+        match verb {
+            "load" => self.load().await.map(Answer::from),
+            "addServer" | "removeServer" | "setServerEnabled" => self.run_configuration(verb, payload).await,
+            "connectAll" | "connect" | "ready" | "restart" | "disconnect" | "close" | "ping" => {
+                self.run_life(verb, payload).await
+            }
+            "listTools" => Ok(self.list_tools(read::<MaybeServer>(payload)?.server.as_deref()).await?.into()),
+            "listPrompts" => Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into()),
+            "listResources" => self.run_resource_list(ResourceList::Resources, payload).await,
+            "listResourceTemplates" => self.run_resource_list(ResourceList::Templates, payload).await,
+            "getPrompt" | "runSlashCommand" => self.run_prompt(verb, payload, progress).await,
+            "readResource" | "subscribe" | "complete" | "setLogLevel" | "setRoots" | "request" => {
+                self.run_protocol(verb, payload, progress).await
+            }
+            other => Err(McpError::new(ErrorCode::Internal, format!("no verb {other}"))),
+        }
+    }
+
+    async fn run_configuration(&self, verb: &str, payload: &str) -> Result<Answer, McpError> {
+        let name = match verb {
+            "addServer" => {
+                let add: Add = read(payload)?;
+                self.add_server(&add.name, &add.config, add.connect).await?;
+                add.name
+            }
+            "removeServer" => {
+                self.remove_server(&read::<OfServer>(payload)?.server).await?;
+                return Ok(nothing());
+            }
+            _ => {
+                let switch: Switch = read(payload)?;
+                self.set_enabled(&switch.server, switch.enabled).await?;
+                switch.server
+            }
+        };
+        Ok(self.status_json(Some(&name)).unwrap_or_else(|| "null".to_owned()).into())
+    }
+
+    async fn run_life(&self, verb: &str, payload: &str) -> Result<Answer, McpError> {
+        match verb {
+            "connectAll" => {
+                self.connect_all().await?;
+                Ok(self.status_json(None).unwrap_or_default().into())
+            }
+            "connect" => {
+                let connect: Connect = read(payload)?;
+                let connection = self.connection(&connect.server).await?;
+                connection.connect(connect.fresh).await?;
+                self.status_of(&connection)
+            }
+            "ready" => self.run_ready(payload).await,
+            "restart" => {
+                let connection = self.connection(&read::<OfServer>(payload)?.server).await?;
+                connection.release().await?;
+                connection.connect(false).await?;
+                self.status_of(&connection)
+            }
+            "disconnect" => {
+                self.connection(&read::<OfServer>(payload)?.server).await?.release().await?;
+                Ok(nothing())
+            }
+            "close" => {
+                let mode = if read::<Close>(payload)?.fast { CloseMode::Fast } else { CloseMode::Graceful };
+                self.close(mode).await;
+                Ok(nothing())
+            }
+            _ => Ok(self.ping(&read::<OfServer>(payload)?.server).await?.to_string().into()),
+        }
+    }
+
+    fn status_of(&self, connection: &Connection) -> Result<Answer, McpError> {
+        Ok(self.status_json(Some(connection.name())).unwrap_or_else(|| "null".to_owned()).into())
+    }
+
+    /// Waits until the servers asked for have ended their first attempt, at most for a time.
+    async fn run_ready(&self, payload: &str) -> Result<Answer, McpError> {
+        let ready: Ready = read(payload)?;
+        let wait = async {
+            match &ready.servers {
+                None => self.connect_all().await,
+                Some(names) => {
+                    for name in names {
+                        // How it ended stands in the status.
+                        let _ = self.connection(name).await?.connect(false).await;
+                    }
+                    Ok(())
+                }
+            }
+        };
+        match ready.timeout_ms.filter(|limit| limit.is_finite() && *limit >= 0.0) {
+            None => wait.await?,
+            Some(limit) => {
+                let limit = Duration::from_secs_f64(limit.min(1e12) / 1_000.0);
+                if let Ok(outcome) = tokio::time::timeout(limit, wait).await {
+                    outcome?;
+                }
+            }
+        }
+        Ok(self.status_json(None).unwrap_or_default().into())
+    }
+
+    async fn run_resource_list(&self, list: ResourceList, payload: &str) -> Result<Answer, McpError> {
+        let server = read::<MaybeServer>(payload)?.server;
+        Ok(self.list_resources(list, server.as_deref()).await?.into())
+    }
+
+    async fn run_prompt(
+        &self,
+        verb: &str,
+        payload: &str,
+        progress: Option<ProgressSink>,
+    ) -> Result<Answer, McpError> {
+        if verb == "runSlashCommand" {
+            let command: SlashCommand = read(payload)?;
+            return Ok(self.run_slash_command(&command.line, command.options.options(progress)).await?.into());
+        }
+        let get: GetPrompt = read(payload)?;
+        let arguments = match get.positional {
+            Some(values) => PromptArguments::Positional(values),
+            None => PromptArguments::Named(get.named.unwrap_or_default()),
+        };
+        Ok(self.get_prompt(&get.name, arguments, get.options.options(progress)).await?.into())
+    }
+
+    async fn run_protocol(
+        &self,
+        verb: &str,
+        payload: &str,
+        progress: Option<ProgressSink>,
+    ) -> Result<Answer, McpError> {
+        match verb {
+            "readResource" => {
+                let wanted: ReadResource = read(payload)?;
+                let blobs = if wanted.buffer { BlobMode::Buffer } else { BlobMode::File };
+                let options = wanted.options.options(progress);
+                let mapped = self.read_resource(&wanted.server, &wanted.uri, blobs, options).await?;
+                Ok(Answer { value: mapped.value, texts: mapped.large_texts })
+            }
+            "subscribe" => {
+                let wanted: Subscribe = read(payload)?;
+                self.subscribe(&wanted.server, &wanted.uri, wanted.subscribe).await?;
+                Ok(nothing())
+            }
+            "complete" => {
+                let wanted: Complete = read(payload)?;
+                let context = wanted.context.as_deref().map(RawValue::get);
+                let (reference, argument) = (wanted.reference.get(), wanted.argument.get());
+                Ok(self.complete(&wanted.server, reference, argument, context).await?.into())
+            }
+            "setLogLevel" => {
+                let wanted: LogLevel = read(payload)?;
+                self.set_log_level(&wanted.server, &wanted.level).await?;
+                Ok(nothing())
+            }
+            "setRoots" => {
+                self.set_roots(read::<Roots>(payload)?.roots).await;
+                Ok(nothing())
+            }
+            _ => {
+                let wanted: RawRequest = read(payload)?;
+                let options = wanted.options.options(progress);
+                Ok(self.request(&wanted.server, &wanted.method, wanted.params.get(), options).await?.into())
+            }
+        }
+    }
+}

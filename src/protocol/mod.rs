@@ -1,0 +1,16 @@
+//! The mapping between wire JSON and the public shapes: versions, capabilities, tools, prompts, resources, content.
+//!
+//! Everything here is pure: text in, text and findings out. Payloads stay JSON text and are looked into only as
+//! deep as a rule needs; JavaScript parses them, so keys such as `__proto__` are never set on anything (SEC-04).
+
+pub mod capability;
+pub mod classify;
+pub mod content;
+pub mod definition;
+pub(crate) mod oddities;
+pub mod prompt;
+pub mod resource;
+pub mod restore;
+pub mod sanitize;
+pub mod tool;
+pub mod version;

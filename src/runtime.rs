@@ -1,0 +1,233 @@
+//! The one place that spawns: a small runtime shared by every manager of the process.
+//!
+//! Owns: the runtime, task spawning, and how a poisoned lock is taken. It is never shut down: the process
+//! ends it, whichever of its environments goes last.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// Worker threads: enough that one busy server never holds up the rest, few enough to stay unnoticed.
+const WORKERS: usize = 2;
+
+static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_name("mcp-switchboard")
+        .enable_all()
+        .build()
+        .ok()
+});
+
+/// The runtime's handle; `None` where the system refuses threads.
+pub fn handle() -> Option<&'static Handle> {
+    RUNTIME.as_ref().map(Runtime::handle)
+}
+
+/// Starts a task on the current runtime, or on the shared one when called from outside.
+///
+/// A panic ends that task alone; whoever waits for it sees its reply slot dropped.
+pub fn spawn<F>(task: F) -> Option<JoinHandle<F::Output>>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    match Handle::try_current() {
+        Ok(current) => Some(current.spawn(task)),
+        Err(_) => handle().map(|shared| shared.spawn(task)),
+    }
+}
+
+/// Takes a lock whatever happened to its last holder: every critical section leaves a valid state.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a read lock whatever happened to its last holder.
+pub fn read<T: ?Sized>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a write lock whatever happened to its last holder.
+pub fn write<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often futures that still wait outside the runtime are moved into it.
+const SWEEP: Duration = Duration::from_millis(20);
+/// Empty sweeps after which the sweeper sleeps until it is called.
+const IDLE_SWEEPS: u32 = 50;
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A future that was polled once outside the runtime and has not been moved into it yet.
+struct Parked {
+    slot: Mutex<Slot>,
+}
+
+enum Slot {
+    /// Being polled by the thread that started it; `true` if it was woken meanwhile.
+    Polling(bool),
+    /// Waiting for its first wake.
+    Waiting(Task),
+    /// Finished, or at home in the runtime.
+    Gone,
+}
+
+impl Parked {
+    fn enter_runtime(&self) {
+        let mut slot = lock(&self.slot);
+        match std::mem::replace(&mut *slot, Slot::Gone) {
+            Slot::Polling(_) => *slot = Slot::Polling(true),
+            Slot::Waiting(task) => {
+                drop(slot);
+                spawn(task);
+            }
+            Slot::Gone => {}
+        }
+    }
+}
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.enter_runtime();
+    }
+}
+
+/// Starts a future on the calling thread: its first step runs here, the rest in the runtime.
+///
+/// A call on an idle connection is written by its first step, so it costs no hop to another thread and no
+/// timer: it enters the runtime with its first wake, or with the next sweep, and only there do clocks tick.
+pub fn start(future: impl Future<Output = ()> + Send + 'static) {
+    let parked = Arc::new(Parked { slot: Mutex::new(Slot::Polling(false)) });
+    let waker = Waker::from(Arc::clone(&parked));
+    let mut task: Task = Box::pin(future);
+    if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        *lock(&parked.slot) = Slot::Gone;
+        return;
+    }
+    let mut slot = lock(&parked.slot);
+    if matches!(*slot, Slot::Polling(true)) {
+        *slot = Slot::Gone;
+        drop(slot);
+        spawn(task);
+        return;
+    }
+    *slot = Slot::Waiting(task);
+    drop(slot);
+    SWEEPER.park(parked);
+}
+
+/// Moves what waits too long into the runtime.
+struct Sweeper {
+    list: Mutex<SweepList>,
+}
+
+#[derive(Default)]
+struct SweepList {
+    parked: Vec<Arc<Parked>>,
+    running: bool,
+}
+
+static SWEEPER: Sweeper = Sweeper { list: Mutex::new(SweepList { parked: Vec::new(), running: false }) };
+
+impl Sweeper {
+    fn park(&'static self, parked: Arc<Parked>) {
+        let mut list = lock(&self.list);
+        list.parked.push(parked);
+        if !list.running {
+            list.running = true;
+            drop(list);
+            spawn(self.run());
+        }
+    }
+
+    async fn run(&'static self) {
+        let mut idle = 0;
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            let swept = {
+                let mut list = lock(&self.list);
+                if list.parked.is_empty() {
+                    idle += 1;
+                    if idle >= IDLE_SWEEPS {
+                        list.running = false;
+                        return;
+                    }
+                    continue;
+                }
+                std::mem::take(&mut list.parked)
+            };
+            idle = 0;
+            for parked in swept {
+                parked.enter_runtime();
+            }
+        }
+    }
+}
+
+/// Completes as soon as it is polled inside a runtime, where timers can be used.
+pub async fn entered() {
+    std::future::poll_fn(|_| {
+        if Handle::try_current().is_ok() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn first_step_runs_on_the_calling_thread_the_rest_in_the_runtime() {
+        let (seen, threads) = mpsc::channel();
+        let (answer, asked) = tokio::sync::oneshot::channel::<u8>();
+        let caller = std::thread::current().id();
+        start(async move {
+            seen.send(std::thread::current().id()).unwrap();
+            let got = asked.await;
+            assert_eq!(got, Ok(7));
+            seen.send(std::thread::current().id()).unwrap();
+        });
+        assert_eq!(threads.recv().unwrap(), caller);
+        answer.send(7).unwrap();
+        assert_ne!(threads.recv().unwrap(), caller);
+    }
+
+    #[test]
+    fn clocks_tick_without_any_wake() {
+        let (done, finished) = mpsc::channel();
+        start(async move {
+            entered().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            done.send(()).unwrap();
+        });
+        finished.recv_timeout(Duration::from_secs(5)).unwrap();
+    }
+
+    #[test]
+    fn a_future_that_wakes_itself_is_not_lost() {
+        let (done, finished) = mpsc::channel();
+        start(async move {
+            tokio::task::yield_now().await;
+            let mut yielded = false;
+            std::future::poll_fn(|context| {
+                if yielded {
+                    return std::task::Poll::Ready(());
+                }
+                yielded = true;
+                context.waker().wake_by_ref();
+                std::task::Poll::Pending
+            })
+            .await;
+            done.send(()).unwrap();
+        });
+        finished.recv_timeout(Duration::from_secs(5)).unwrap();
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests and answers over one shared channel (stdio, WebSocket, in-process, legacy SSE).
+//!
+//! Owns the table of open requests. An entry leaves it by its answer, by cancellation or by the end of the
+//! channel, whichever comes first, and so settles exactly once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use super::{Outgoing, Receiver, RequestFailure};
+use crate::error::{Delivery, ErrorCode, McpError};
+use crate::jsonrpc::{Answer, Incoming, RawText, read, write};
+use crate::runtime::lock;
+
+type Reply = Result<RawText, RequestFailure>;
+
+/// Where frames go. Never blocks: what cannot be taken is refused.
+pub trait FrameSink: Send + Sync + std::fmt::Debug {
+    /// Takes a frame. `alone` says that nothing else is under way, so writing at once pays off.
+    fn push(&self, frame: String, alone: bool) -> Result<(), McpError>;
+    /// Takes a short frame even when the queue is full (cancellations).
+    fn push_control(&self, frame: String);
+}
+
+#[derive(Debug)]
+enum Pending {
+    Open(HashMap<u64, oneshot::Sender<Reply>>),
+    Closed(McpError),
+}
+
+/// The sending side and the table of open requests.
+#[derive(Debug)]
+pub struct Duplex {
+    sink: Arc<dyn FrameSink>,
+    pending: Mutex<Pending>,
+}
+
+impl Duplex {
+    /// A channel whose frames go to `sink`.
+    pub fn new(sink: Arc<dyn FrameSink>) -> Self {
+        Self { sink, pending: Mutex::new(Pending::Open(HashMap::new())) }
+    }
+
+    /// Sends a request and waits for its answer; dropping the future cancels it.
+    pub async fn request(&self, request: Outgoing) -> Reply {
+        let (reply, answer) = oneshot::channel();
+        let alone = self.register(request.id, reply)?;
+        let ticket = Ticket { duplex: self, id: request.id, cancellable: request.cancellable };
+        if let Err(error) = self.sink.push(request.frame, alone) {
+            ticket.withdraw();
+            return Err(RequestFailure::Transport(error));
+        }
+        let reply = answer.await;
+        std::mem::forget(ticket);
+        reply.unwrap_or_else(|_| Err(RequestFailure::Transport(self.closed_error())))
+    }
+
+    /// Sends a frame that has no answer.
+    pub fn send(&self, frame: String) -> Result<(), McpError> {
+        if let Pending::Closed(error) = &*lock(&self.pending) {
+            return Err(error.clone());
+        }
+        self.sink.push(frame, false)
+    }
+
+    /// Takes one message from the peer: answers go to their callers, the rest to `receiver`.
+    pub fn accept(&self, message: Incoming, receiver: &dyn Receiver) {
+        let Incoming::Response { id, answer } = message else {
+            receiver.message(message);
+            return;
+        };
+        let Some(waiter) = id.and_then(|id| self.take(id)) else {
+            receiver.stray(id);
+            return;
+        };
+        let reply = match answer {
+            Answer::Result(result) => Ok(result),
+            Answer::Error(error) => Err(RequestFailure::Rpc(error)),
+            Answer::Invalid(reason) => Err(RequestFailure::Transport(
+                McpError::new(ErrorCode::MessageInvalid, format!("the answer is no valid message: {reason}"))
+                    .with(|facts| facts.delivered = Some(Delivery::Unknown)),
+            )),
+        };
+        // The caller may have given up in this very moment; then nobody waits.
+        let _ = waiter.send(reply);
+    }
+
+    /// Fails one open request, if it is still open.
+    pub fn fail(&self, id: u64, error: McpError) -> bool {
+        self.take(id).is_some_and(|waiter| waiter.send(Err(RequestFailure::Transport(error))).is_ok())
+    }
+
+    /// Ends the channel: every open request fails with `error`, every later one too. The first call counts.
+    pub fn close(&self, error: &McpError) {
+        let waiters = {
+            let mut pending = lock(&self.pending);
+            match &mut *pending {
+                Pending::Closed(_) => return,
+                Pending::Open(waiters) => {
+                    let waiters = std::mem::take(waiters);
+                    let not_sent = error.clone().with(|facts| facts.delivered = Some(Delivery::No));
+                    *pending = Pending::Closed(not_sent);
+                    waiters
+                }
+            }
+        };
+        for waiter in waiters.into_values() {
+            let lost = error.clone().with(|facts| facts.delivered = Some(Delivery::Unknown));
+            let _ = waiter.send(Err(RequestFailure::Transport(lost)));
+        }
+    }
+
+    fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<bool, RequestFailure> {
+        match &mut *lock(&self.pending) {
+            Pending::Closed(error) => Err(RequestFailure::Transport(error.clone())),
+            Pending::Open(waiters) => {
+                let alone = waiters.is_empty();
+                waiters.insert(id, reply);
+                Ok(alone)
+            }
+        }
+    }
+
+    fn take(&self, id: u64) -> Option<oneshot::Sender<Reply>> {
+        match &mut *lock(&self.pending) {
+            Pending::Open(waiters) => waiters.remove(&id),
+            Pending::Closed(_) => None,
+        }
+    }
+
+    fn closed_error(&self) -> McpError {
+        match &*lock(&self.pending) {
+            Pending::Closed(error) => error.clone(),
+            Pending::Open(_) => McpError::new(ErrorCode::ConnectionLost, "the request was dropped"),
+        }
+    }
+}
+
+/// Takes a request out of the table when nobody waits for it any more, and tells the server.
+struct Ticket<'a> {
+    duplex: &'a Duplex,
+    id: u64,
+    cancellable: bool,
+}
+
+impl Ticket<'_> {
+    fn withdraw(self) {
+        self.duplex.take(self.id);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        // An answered request is no longer in the table, and is not cancelled (F-029).
+        if self.duplex.take(self.id).is_some() && self.cancellable {
+            // The reason is neutral: why the host gave up is nobody else's business (F8).
+            let params = format!("{{\"requestId\":{},\"reason\":\"The result is no longer needed\"}}", self.id);
+            self.duplex.sink.push_control(write::notification("notifications/cancelled", Some(&params)));
+        }
+    }
+}
+
+/// Reads a frame and accepts all it holds; says why not if it holds no message.
+pub fn accept_frame(duplex: &Duplex, frame: String, receiver: &dyn Receiver) -> Result<(), &'static str> {
+    for message in read::read(frame).map_err(|not| not.0)? {
+        duplex.accept(message, receiver);
+    }
+    Ok(())
+}

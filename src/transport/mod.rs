@@ -1,0 +1,86 @@
+//! The way to a server: one trait for every transport, and the pieces that transports share.
+//!
+//! Owns: moving frames, matching answers to requests, ending. Does not know MCP methods beyond the
+//! notification that cancels a request.
+
+pub mod duplex;
+pub mod frame_lines;
+pub mod outbox;
+pub mod stdio;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+pub use stdio::CloseMode;
+
+use crate::error::{ExitFact, McpError};
+use crate::jsonrpc::{Incoming, RawText, RpcError};
+
+/// A boxed future, so that transports can be trait objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub enum RequestFailure {
+    /// The server answered with an error.
+    Rpc(RpcError),
+    /// Nobody answered properly; `delivered` tells whether the request may have run.
+    Transport(McpError),
+}
+
+/// One request on its way.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Id, unique within the connection.
+    pub id: u64,
+    /// The whole frame, newline included.
+    pub frame: String,
+    /// Whether the server is told when nobody waits any more (`initialize` never is, mcp:LIFE-09).
+    pub cancellable: bool,
+}
+
+/// What is known about a transport, for status and errors.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// Process id of the server.
+    pub pid: Option<u32>,
+    /// How its process ended.
+    pub exit: Option<ExitFact>,
+    /// Last lines of its standard error.
+    pub stderr_tail: Vec<String>,
+    /// First line that was not a message, cleaned.
+    pub first_noise: Option<String>,
+    /// Lines that were not messages.
+    pub noise_count: u64,
+}
+
+/// A way to one server. Dropping the future of [`Transport::request`] cancels the request.
+pub trait Transport: Send + Sync + fmt::Debug {
+    /// Sends a request and waits for its answer.
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<RawText, RequestFailure>>;
+    /// Sends a notification, or the answer to a request of the server.
+    fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>>;
+    /// Ends the connection: open requests fail with `reason`; resolves when nothing of it is left, within a
+    /// few seconds.
+    fn close(&self, mode: CloseMode, reason: McpError) -> BoxFuture<'_, ()>;
+    /// The process behind the transport, if there is one.
+    fn process(&self) -> Option<Arc<stdio::ServerProcess>>;
+    /// What is known about the other end.
+    fn evidence(&self) -> Evidence;
+}
+
+/// Takes what the server sends unasked. Called by the reading task: must return at once.
+pub trait Receiver: Send + Sync {
+    /// A request or a notification.
+    fn message(&self, message: Incoming);
+    /// A line that is no message: its first 200 bytes, cleaned, and why.
+    fn noise(&self, excerpt: &str, why: &str);
+    /// An answer nobody waits for: late, repeated, or with an unknown id.
+    fn stray(&self, id: Option<u64>);
+    /// A line of the server's standard error.
+    fn stderr(&self, line: &str);
+    /// The connection has ended.
+    fn closed(&self, error: McpError);
+}

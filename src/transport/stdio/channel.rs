@@ -1,0 +1,213 @@
+//! The conversation over a server's pipes: newline frames on standard input and output.
+//!
+//! Owns the reading task and what is known of the other end. The process itself belongs to `spawn` and
+//! `shutdown`.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::ChildStdout;
+use tokio::time::Instant;
+
+use super::{ServerProcess, ShutdownTimes, StdioRecipe};
+use crate::environment::Environment;
+use crate::error::{Delivery, ErrorCode, ExitFact, McpError};
+use crate::runtime::{self, lock};
+use crate::transport::duplex::{Duplex, accept_frame};
+use crate::transport::frame_lines::{EXCERPT, Line, LineFramer};
+use crate::transport::outbox::Outbox;
+use crate::transport::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
+use crate::{jsonrpc::RawText, unicode};
+
+/// How long output is still read after the process has ended: a grandchild may hold the pipe (A6).
+const DRAIN: Duration = Duration::from_millis(100);
+/// How long the end of the output waits for the end of the process, to tell one from the other.
+const EXIT_WAIT: Duration = Duration::from_millis(150);
+
+/// Bounds of a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelLimits {
+    /// Longest message in bytes.
+    pub message: usize,
+    /// Bytes that may wait for a server that does not read.
+    pub queued: usize,
+    /// Times of the closing steps.
+    pub shutdown: ShutdownTimes,
+}
+
+#[derive(Debug, Default)]
+struct Noise {
+    count: u64,
+    first: Option<String>,
+}
+
+/// A server behind its standard input and output.
+#[derive(Debug)]
+pub struct StdioTransport {
+    duplex: Duplex,
+    outbox: Arc<Outbox>,
+    process: Arc<ServerProcess>,
+    limits: ChannelLimits,
+    noise: Mutex<Noise>,
+}
+
+/// Starts the server and listens to it. Must run inside the runtime.
+///
+/// # Errors
+/// As `spawn`: `SPAWN_FAILED`, or `CONNECT_FAILED` where the system is short of something.
+pub fn open(
+    recipe: &StdioRecipe,
+    environment: &Environment,
+    limits: ChannelLimits,
+    receiver: Arc<dyn Receiver>,
+) -> Result<Arc<StdioTransport>, McpError> {
+    let listener = Arc::clone(&receiver);
+    let spawned = super::spawn(recipe, environment, Box::new(move |line| listener.stderr(line)))?;
+    let pipe = spawned
+        .stdin
+        .into_owned_fd()
+        .and_then(pipe::Sender::from_owned_fd)
+        .map_err(|error| McpError::new(ErrorCode::ConnectFailed, format!("the server's input: {error}")))?;
+    let outbox = Outbox::start(pipe, limits.queued);
+    let sink: Arc<Outbox> = Arc::clone(&outbox);
+    let transport = Arc::new(StdioTransport {
+        duplex: Duplex::new(sink),
+        outbox,
+        process: spawned.process,
+        limits,
+        noise: Mutex::default(),
+    });
+    runtime::spawn(read_until_end(Arc::clone(&transport), spawned.stdout, receiver));
+    Ok(transport)
+}
+
+async fn read_until_end(transport: Arc<StdioTransport>, mut stdout: ChildStdout, receiver: Arc<dyn Receiver>) {
+    let mut framer = LineFramer::new(transport.limits.message);
+    let process = Arc::clone(&transport.process);
+    let exited = process.exited();
+    tokio::pin!(exited);
+    let mut drained: Option<Instant> = None;
+    loop {
+        let far = Instant::now() + Duration::from_secs(86_400);
+        tokio::select! {
+            biased;
+            read = stdout.read_buf(framer.space()) => match read {
+                Ok(0) | Err(_) => break,
+                Ok(_) => transport.take_lines(&mut framer, receiver.as_ref()),
+            },
+            _ = &mut exited, if drained.is_none() => drained = Some(Instant::now() + DRAIN),
+            () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => break,
+            () = transport.outbox.broken() => break,
+        }
+    }
+    drop(stdout);
+    if framer.unfinished() > 0 {
+        receiver.noise(&format!("{} bytes", framer.unfinished()), "the output ended inside a line");
+    }
+    let exit = tokio::time::timeout(EXIT_WAIT, process.exited()).await.ok();
+    let error = transport.end_error(exit);
+    transport.outbox.end();
+    transport.duplex.close(&error);
+    receiver.closed(error);
+}
+
+impl StdioTransport {
+    fn take_lines(&self, framer: &mut LineFramer, receiver: &dyn Receiver) {
+        while let Some(line) = framer.next_line() {
+            match line {
+                Line::Text(text) => self.take_text(text, receiver),
+                Line::NotUtf8(shown) => self.take_noise(&shown, "not UTF-8", receiver),
+                Line::TooLong { length, id } => self.take_oversized(length, id, receiver),
+            }
+        }
+    }
+
+    fn take_text(&self, text: String, receiver: &dyn Receiver) {
+        // Only a line that fails is needed again, and then only its beginning.
+        let head = text.get(..text.floor_char_boundary(EXCERPT)).unwrap_or_default().to_owned();
+        if let Err(why) = accept_frame(&self.duplex, text, receiver) {
+            self.take_noise(&head, why, receiver);
+        }
+    }
+
+    fn take_noise(&self, shown: &str, why: &str, receiver: &dyn Receiver) {
+        let shown = unicode::clean_str_lossy(shown);
+        {
+            let mut noise = lock(&self.noise);
+            noise.count += 1;
+            noise.first.get_or_insert_with(|| shown.clone());
+        }
+        receiver.noise(&shown, why);
+    }
+
+    fn take_oversized(&self, length: u64, id: Option<u64>, receiver: &dyn Receiver) {
+        let limit = self.limits.message;
+        let error = McpError::new(
+            ErrorCode::MessageTooLarge,
+            format!("the server sent a message of {length} bytes; the limit is {limit} (maxMessageBytes)"),
+        )
+        .with(|facts| facts.delivered = Some(Delivery::Unknown));
+        if !id.is_some_and(|id| self.duplex.fail(id, error)) {
+            receiver.noise(&format!("{length} bytes"), "a message above maxMessageBytes");
+        }
+    }
+
+    fn end_error(&self, exit: Option<ExitFact>) -> McpError {
+        let tail = self.process.stderr_tail();
+        let error = match &exit {
+            Some(exit) => {
+                McpError::new(ErrorCode::ServerExited, format!("the server process {}", describe_exit(exit)))
+            }
+            None => McpError::new(ErrorCode::ConnectionLost, "the server closed its end of the pipe"),
+        };
+        error.with(|facts| {
+            facts.exit = exit;
+            facts.stderr_tail = Some(tail);
+        })
+    }
+}
+
+/// "ended with exit code 1", "was ended by SIGKILL".
+pub fn describe_exit(exit: &ExitFact) -> String {
+    match (&exit.signal, exit.code) {
+        (Some(signal), _) => format!("was ended by {signal}"),
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+impl Transport for StdioTransport {
+    fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<RawText, RequestFailure>> {
+        Box::pin(self.duplex.request(request))
+    }
+
+    fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>> {
+        let sent = self.duplex.send(frame);
+        Box::pin(async move { sent })
+    }
+
+    fn close(&self, mode: CloseMode, reason: McpError) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.duplex.close(&reason);
+            self.outbox.end();
+            self.process.close(mode, &self.limits.shutdown).await;
+        })
+    }
+
+    fn process(&self) -> Option<Arc<ServerProcess>> {
+        Some(Arc::clone(&self.process))
+    }
+
+    fn evidence(&self) -> Evidence {
+        let noise = lock(&self.noise);
+        Evidence {
+            pid: Some(self.process.pid()),
+            exit: self.process.exit(),
+            stderr_tail: self.process.stderr_tail(),
+            first_noise: noise.first.clone(),
+            noise_count: noise.count,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['__test__/**/*.test.ts'],
+    // One process per file: the add-on keeps state per process, and a crash must not take other files along.
+    pool: 'forks',
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    passWithNoTests: false,
+  },
+});
