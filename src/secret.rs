@@ -57,20 +57,21 @@ impl SafeUrl {
         &self.0
     }
 
-    /// The secrets in it: user name, password and values of query fields that name a secret.
+    /// The secrets in it; see [`url_secrets`].
     pub fn secrets(&self) -> Vec<&str> {
-        let mut found = Vec::new();
-        if let Some(authority) = authority(&self.0)
-            && let Some(user) = authority.userinfo
-        {
-            let (name, password) = user.split_once(':').unwrap_or((user, ""));
-            found.extend([name, password].into_iter().filter(|part| !part.is_empty()));
-        }
-        found.extend(
-            query_fields(&self.0).filter(|field| names_query_secret(field.name)).map(|field| field.value),
-        );
-        found
+        url_secrets(&self.0)
     }
+}
+
+/// The secrets in a URL: user name, password and values of query fields that name a secret.
+pub fn url_secrets(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    if let Some(user) = authority(text).and_then(|authority| authority.userinfo) {
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        found.extend([name, password].into_iter().filter(|part| !part.is_empty()));
+    }
+    found.extend(query_fields(text).filter(|field| names_query_secret(field.name)).map(|field| field.value));
+    found
 }
 
 impl fmt::Display for SafeUrl {
@@ -425,5 +426,4 @@ fn percent_encoded(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "secret_tests.rs"]
 mod tests;

@@ -139,7 +139,7 @@ pub fn diff(old: &Resolution, new: &Resolution) -> Difference {
         }
     }
     let gone = before.keys().filter(|name| !after.contains_key(*name));
-    difference.removed.extend(gone.map(|name| name.to_string()));
+    difference.removed.extend(gone.map(ToString::to_string));
     difference
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::draft::Definition;
 use crate::config::scope::Scope;
-use crate::secret::{Redactor, SafeUrl, Secret, redact_arguments, split_arguments};
+use crate::secret::{Redactor, SafeUrl, Secret, redact_arguments, split_arguments, url_secrets};
 
 /// A server as configured.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,11 +55,14 @@ impl ServerSpec {
         match &self.transport {
             TransportSpec::Stdio(stdio) => {
                 values.extend(stdio.env.values().map(|value| value.expose().as_str()));
-                values.extend(split_arguments(&stdio.args).into_iter().map(|parts| parts.secret));
+                collect_arguments(&stdio.args, &mut values);
             }
             TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote) => {
                 values.extend(remote.headers.values().map(|value| value.expose().as_str()));
                 values.extend(remote.url.secrets());
+                if let Some(HeadersHelper::Command(words)) = &remote.headers_helper {
+                    collect_arguments(words, &mut values);
+                }
                 if let OAuthChoice::Custom(fields) = &remote.oauth {
                     collect_secrets(fields.expose(), &mut values);
                 }
@@ -79,6 +82,12 @@ impl ServerSpec {
         }
         Redactor::new(values)
     }
+}
+
+fn collect_arguments<'a>(arguments: &'a [String], values: &mut Vec<&'a str>) {
+    values.extend(split_arguments(arguments).into_iter().map(|parts| parts.secret));
+    values
+        .extend(arguments.iter().filter(|argument| argument.contains(':')).flat_map(|one| url_secrets(one)));
 }
 
 fn collect_secrets<'a>(fields: &'a Definition, values: &mut Vec<&'a str>) {

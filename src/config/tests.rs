@@ -249,7 +249,7 @@ fn b_021_deep_and_long_files_are_refused_cheaply() {
     let resolution = resolve(&inputs(vec![project(&deep(200))]));
     assert_eq!(resolution.servers.len(), 1, "the good entry beside a deep one stays");
     assert_eq!(resolve(&inputs(vec![project(&deep(100_000))])).errors.len(), 1);
-    let many: String = (0..20_000).map(|n| format!("\"s{n}\":{{\"command\":\"x\"}},")).collect();
+    let many = (0..20_000).map(|n| format!("\"s{n}\":{{\"command\":\"x\"}}")).collect::<Vec<_>>().join(",");
     let started = std::time::Instant::now();
     let both = format!("{{\"servers\":{{{many}}},\"mcpServers\":{{{many}}}}}");
     assert_eq!(resolve(&inputs(vec![project(&both)])).servers.len(), 20_000);
@@ -282,13 +282,15 @@ fn project_files_may_not_pass_the_environment_on() {
 
 #[test]
 fn sec_03_redactor_of_a_server_knows_its_values() {
-    let text =
-        json!({"a": {"command": "x", "args": ["--token", "argument-1"], "env": {"K": "${V}", "S": "abc"}}});
+    let text = json!({"a": {"command": "x", "args": ["--token", "argument-1", "https://a.test/?key=argument-2"], "env": {"K": "${V}", "S": "abc"}}});
     let mut inputs = inputs(vec![RawLayer::options(&text.to_string())]);
     inputs.options.environment = environment(&[("V", "expanded-1")]);
     let resolution = resolve(&inputs);
     let redactor = resolution.server("a").unwrap().redactor();
-    assert_eq!(redactor.redact("argument-1 expanded-1 abc"), "[REDACTED] [REDACTED] abc");
+    assert_eq!(
+        redactor.redact("argument-1 argument-2 expanded-1 abc"),
+        "[REDACTED] [REDACTED] [REDACTED] abc"
+    );
     assert!(!format!("{resolution:?}").contains("expanded-1"));
 }
 

@@ -249,8 +249,11 @@ fn remote(fields: &mut Fields<'_>, schemes: &[&str]) -> Option<RemoteSpec> {
     Some(RemoteSpec { url: url?, headers, headers_helper, oauth })
 }
 
+/// Name of a field, whether a value fits it, and what is expected there.
+type FieldRule = (&'static str, fn(&Value) -> bool, &'static str);
+
 /// Fields of `oauth` with the types they may have.
-const OAUTH_FIELDS: [(&str, fn(&Value) -> bool, &str); 16] = [
+const OAUTH_FIELDS: [FieldRule; 16] = [
     ("clientId", Value::is_string, "a string"),
     ("clientSecret", Value::is_string, "a string"),
     ("clientMetadataUrl", Value::is_string, "a string"),
@@ -278,7 +281,7 @@ fn is_text_or_false(value: &Value) -> bool {
 }
 
 fn is_port(value: &Value) -> bool {
-    value.as_u64().is_some_and(|port| port <= u64::from(u16::MAX))
+    value.as_u64().is_some_and(|port| u16::try_from(port).is_ok())
 }
 
 fn oauth(fields: &mut Fields<'_>) -> OAuthChoice {

@@ -35,7 +35,8 @@ pub fn windows_command(command: &str, args: &[String]) -> Result<(String, Vec<St
 fn is_batch(command: &str) -> bool {
     let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
     let name = name.trim_end_matches(['.', ' ']).to_ascii_lowercase();
-    name.ends_with(".cmd") || name.ends_with(".bat") || BATCH_PROGRAMS.contains(&name.as_str())
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    matches!(extension, Some("cmd" | "bat")) || BATCH_PROGRAMS.contains(&name.as_str())
 }
 
 fn unsafe_argument(what: &str) -> McpError {

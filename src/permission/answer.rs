@@ -35,38 +35,34 @@ pub enum Answer {
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "behavior", rename_all = "lowercase")]
-enum Wire {
-    #[serde(rename_all = "camelCase")]
-    Allow {
-        updated_input: Option<serde_json::Map<String, serde_json::Value>>,
-        remember: Option<Remember>,
-    },
-    Deny {
-        message: Option<String>,
-        interrupt: Option<bool>,
-    },
+#[serde(rename_all = "camelCase")]
+struct Wire {
+    behavior: Behavior,
+    updated_input: Option<Box<RawValue>>,
+    remember: Option<Remember>,
+    message: Option<String>,
+    interrupt: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Behavior {
+    Allow,
+    Deny,
 }
 
 /// Reads the JSON text of an answer. What is not exactly an answer counts as a refusal, also an `allow`
 /// with a field that is not understood as written (`remember: "always"`, arguments that are no object).
+/// The arguments stay as the host wrote them, number for number.
 pub fn read_answer(text: &str) -> Answer {
-    match serde_json::from_str(text) {
-        Ok(Wire::Allow { updated_input, remember }) => match as_raw(updated_input) {
-            Ok(updated_input) => Answer::Allow { updated_input, remember },
-            Err(_) => not_understood(),
-        },
-        Ok(Wire::Deny { message, interrupt }) => {
-            Answer::Deny { message, interrupt: interrupt.unwrap_or(false) }
+    let Ok(wire) = serde_json::from_str::<Wire>(text) else { return not_understood() };
+    match wire.behavior {
+        Behavior::Deny => Answer::Deny { message: wire.message, interrupt: wire.interrupt.unwrap_or(false) },
+        Behavior::Allow if wire.updated_input.as_ref().is_some_and(|input| !input.get().starts_with('{')) => {
+            not_understood()
         }
-        Err(_) => not_understood(),
+        Behavior::Allow => Answer::Allow { updated_input: wire.updated_input, remember: wire.remember },
     }
-}
-
-fn as_raw(
-    input: Option<serde_json::Map<String, serde_json::Value>>,
-) -> serde_json::Result<Option<Box<RawValue>>> {
-    input.map(|fields| serde_json::value::to_raw_value(&fields)).transpose()
 }
 
 fn not_understood() -> Answer {

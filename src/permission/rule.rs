@@ -166,8 +166,8 @@ impl RuleList {
         if let Some(rule) = self.servers.get(server).and_then(|rules| rules.find(tool)) {
             return Some(rule);
         }
-        let anywhere = self.anywhere.iter().filter(|(pattern, _)| pattern.fits(server));
-        anywhere.filter_map(|(_, rules)| rules.find(tool)).next().or(self.everything.as_deref())
+        let mut anywhere = self.anywhere.iter().filter(|(pattern, _)| pattern.fits(server));
+        anywhere.find_map(|(_, rules)| rules.find(tool)).or(self.everything.as_deref())
     }
 }
 
@@ -194,7 +194,7 @@ impl ServerRules {
 
     fn find(&self, tool: &str) -> Option<&str> {
         let prefixed =
-            || self.prefix_lengths.iter().filter_map(|&length| self.prefixes.get(tool.get(..length)?)).next();
+            || self.prefix_lengths.iter().find_map(|&length| self.prefixes.get(tool.get(..length)?));
         let fitting = || self.patterns.iter().find(|(pattern, _)| pattern.fits(tool)).map(|(_, text)| text);
         self.exact.get(tool).or_else(prefixed).or_else(fitting).or(self.whole.as_ref()).map(String::as_str)
     }

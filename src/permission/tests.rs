@@ -166,16 +166,18 @@ fn pol_08_answers() {
     for text in table {
         assert!(deny(text), "{text}");
     }
-    match read_answer(r#"{"behavior":"allow","updatedInput":{"b":1,"a":2},"remember":"session"}"#) {
+    match read_answer(
+        r#"{"behavior":"allow","updatedInput":{"b":1e400,"a":36893488147419103233},"remember":"session"}"#,
+    ) {
         Answer::Allow { updated_input, remember } => {
-            assert_eq!(updated_input.unwrap().get(), r#"{"b":1,"a":2}"#);
+            assert_eq!(updated_input.unwrap().get(), r#"{"b":1e400,"a":36893488147419103233}"#);
             assert_eq!(remember, Some(Remember::Session));
         }
         Answer::Deny { .. } => panic!("a good answer"),
     }
     match read_answer(r#"{"behavior":"deny","message":"no","interrupt":true}"#) {
         Answer::Deny { message, interrupt } => {
-            assert_eq!((message.as_deref(), interrupt), (Some("no"), true))
+            assert_eq!((message.as_deref(), interrupt), (Some("no"), true));
         }
         Answer::Allow { .. } => panic!("a refusal"),
     }
