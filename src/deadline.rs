@@ -113,10 +113,12 @@ impl Deadline {
         };
         let code = if kind == TimeoutKind::Connect { ErrorCode::ConnectTimeout } else { ErrorCode::Timeout };
         let seen = if kind == TimeoutKind::Idle { "no answer and no progress" } else { "no answer" };
-        McpError::new(code, format!("{what}: {seen} within {} ms ({option})", limit.as_millis())).with(|facts| {
-            facts.kind = Some(kind);
-            facts.elapsed_ms = Some(elapsed);
-        })
+        McpError::new(code, format!("{what}: {seen} within {} ms ({option})", limit.as_millis())).with(
+            |facts| {
+                facts.kind = Some(kind);
+                facts.elapsed_ms = Some(elapsed);
+            },
+        )
     }
 }
 

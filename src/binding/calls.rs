@@ -22,7 +22,12 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Starts a call.
-    pub(super) fn start(self: &Arc<Self>, id: u32, cancellable: bool, call: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn start(
+        self: &Arc<Self>,
+        id: u32,
+        cancellable: bool,
+        call: impl Future<Output = ()> + Send + 'static,
+    ) {
         if !cancellable {
             return runtime::start(call);
         }

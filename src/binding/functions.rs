@@ -100,7 +100,8 @@ pub fn windows_command(command: String, args: Vec<String>) -> napi::Result<Comma
 #[napi(catch_unwind)]
 pub fn decide_permission(server: Option<String>, tool: String, rules: String) -> napi::Result<RuleDecision> {
     let rules: PermissionRules = serde_json::from_str(&rules).map_err(|_| {
-        let error = McpError::new(ErrorCode::InvalidArgument, "rules: expected {allow?, ask?, deny?} of strings");
+        let error =
+            McpError::new(ErrorCode::InvalidArgument, "rules: expected {allow?, ask?, deny?} of strings");
         to_napi(&error.with(|facts| facts.parameter = Some("rules".to_owned())))
     })?;
     let (rules, _) = RuleSet::compile(&rules);
@@ -108,10 +109,7 @@ pub fn decide_permission(server: Option<String>, tool: String, rules: String) ->
         Some(server) => rules.decide(server, &tool),
         None => decide_full_name(&rules, &tool),
     };
-    Ok(RuleDecision {
-        decision: verdict.decision.as_str().to_owned(),
-        rule: verdict.rule.map(str::to_owned),
-    })
+    Ok(RuleDecision { decision: verdict.decision.as_str().to_owned(), rule: verdict.rule.map(str::to_owned) })
 }
 
 /// Version of the native half; the face checks that it fits.

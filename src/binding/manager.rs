@@ -172,9 +172,13 @@ struct Running<T>(tokio::task::JoinHandle<Result<T, McpError>>);
 impl<T> std::future::Future for Running<T> {
     type Output = Result<T, McpError>;
 
-    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
         std::pin::Pin::new(&mut self.0).poll(context).map(|outcome| {
-            outcome.unwrap_or_else(|_| Err(McpError::new(ErrorCode::Internal, "a task of this package broke")))
+            outcome
+                .unwrap_or_else(|_| Err(McpError::new(ErrorCode::Internal, "a task of this package broke")))
         })
     }
 }

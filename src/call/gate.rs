@@ -52,7 +52,9 @@ pub async fn pass(
         Decision::Deny => {
             let rule = passage.rule.unwrap_or_default().to_owned();
             let message = format!("the rule \"{rule}\" denies {}", passage.full_name);
-            return Err(refused(&passage, PermissionLayer::Rule, message).with(|facts| facts.rule = Some(rule)));
+            return Err(
+                refused(&passage, PermissionLayer::Rule, message).with(|facts| facts.rule = Some(rule))
+            );
         }
         Decision::Ask | Decision::Passthrough => {}
     }

@@ -43,11 +43,7 @@ struct Mapping<'a> {
 /// No contents at all is a result, not an error (mcp:RES-10). Errors: `RESULT_INVALID` where the result is no object,
 /// has no contents, is nested deeper than 128 or holds broken base64; `SANITIZE_UNSTABLE`; `INTERNAL` where a file
 /// cannot be saved.
-pub fn map_resource_contents(
-    wire: &str,
-    mode: BlobMode,
-    rules: &OutputRules<'_>,
-) -> Result<MappedContents> {
+pub fn map_resource_contents(wire: &str, mode: BlobMode, rules: &OutputRules<'_>) -> Result<MappedContents> {
     let facts = checked(wire, rules)?;
     let oddities = Oddities::new(rules.server, rules.subject);
     let mut mapping = Mapping { rules, mode, facts, elements: Vec::new(), large_texts: Vec::new(), oddities };

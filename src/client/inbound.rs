@@ -183,7 +183,9 @@ impl Receiver for Inbound {
     fn stray(&self, id: Option<u64>) {
         // Answers to cancelled requests are expected; ids that were never used are not, but nothing waits.
         self.report(&self.strays, "STRAY_RESPONSE", || match id {
-            Some(id) => format!("an answer to request {id}, which is not open (late or repeated), was dropped"),
+            Some(id) => {
+                format!("an answer to request {id}, which is not open (late or repeated), was dropped")
+            }
             None => "an answer whose id is not a number of ours was dropped".to_owned(),
         });
     }

@@ -17,7 +17,7 @@ use crate::jsonrpc::write::{self, Params};
 use crate::jsonrpc::{RawText, RpcError};
 use crate::protocol::capability::{self, ServerIntroduction};
 use crate::protocol::version::ProtocolVersion;
-use crate::transport::{Outgoing, RequestFailure, Transport};
+use crate::transport::{Mirrored, Outgoing, RequestFailure, Transport};
 use crate::unicode;
 use progress::{ProgressSink, ProgressTable};
 
@@ -48,6 +48,8 @@ pub struct Request<'a> {
     pub params: &'a Params,
     /// Its limits; progress of this very request resets the idle one.
     pub deadline: &'a Arc<Deadline>,
+    /// What transports with headers mirror; the method is filled in.
+    pub mirrored: Mirrored,
     /// Who hears of its progress.
     pub progress: Option<ProgressSink>,
 }
@@ -78,10 +80,11 @@ impl Client {
             .map_err(|error| error.on(&self.server))?;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = write::request(id, request.method, request.params);
+        let mirrored = Mirrored { method: request.method.to_owned(), ..request.mirrored };
         let _watched = self.progress.watch(id, Arc::clone(request.deadline), request.progress);
         tokio::select! {
             biased;
-            reply = self.transport.request(Outgoing { id, frame, cancellable: true }) => {
+            reply = self.transport.request(Outgoing { id, frame, cancellable: true, mirrored }) => {
                 reply.map_err(|failure| self.describe(failure, request.method))
             }
             kind = request.deadline.expired() => {
@@ -100,9 +103,11 @@ impl Client {
     pub async fn ping(&self, deadline: &Arc<Deadline>) -> Result<(), McpError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = write::plain_request(id, "ping", None);
+        let mirrored = Mirrored { method: "ping".to_owned(), ..Mirrored::default() };
+        let outgoing = Outgoing { id, frame, cancellable: true, mirrored };
         tokio::select! {
             biased;
-            reply = self.transport.request(Outgoing { id, frame, cancellable: true }) => match reply {
+            reply = self.transport.request(outgoing) => match reply {
                 Ok(_) => Ok(()),
                 Err(failure) => Err(self.describe(failure, "ping")),
             },
@@ -122,12 +127,11 @@ impl Client {
 pub fn rpc_error(error: &RpcError, method: &str) -> McpError {
     let said = excerpt(&unicode::clean_str_lossy(&error.message), 2_000);
     let said = if said.is_empty() { "no message".to_owned() } else { said };
-    McpError::new(ErrorCode::RpcError, format!("{method} was answered with error {}: {said}", error.code)).with(
-        |facts| {
+    McpError::new(ErrorCode::RpcError, format!("{method} was answered with error {}: {said}", error.code))
+        .with(|facts| {
             facts.rpc_code = Some(error.code);
             facts.data.clone_from(&error.data);
-        },
-    )
+        })
 }
 
 /// The beginning of a text, cut between characters, with a mark where it was cut.

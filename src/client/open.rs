@@ -12,7 +12,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::{RawText, write};
 use crate::protocol::capability::{self, ClientFeatures, ClientIdentity};
 use crate::protocol::version::ProtocolVersion;
-use crate::transport::{Outgoing, RequestFailure, Transport};
+use crate::transport::{Mirrored, Outgoing, RequestFailure, Transport};
 
 /// What the host says of itself.
 #[derive(Clone, Debug)]
@@ -42,13 +42,14 @@ pub async fn shake_hands(
     let params = capability::initialize_params(version, introduction.features, &introduction.identity);
     let frame = write::plain_request(FIRST_ID, "initialize", Some(&params));
     // Never cancelled: a server that does not answer is closed instead (mcp:LIFE-09).
-    let request = Outgoing { id: FIRST_ID, frame, cancellable: false };
+    let request = Outgoing { id: FIRST_ID, frame, cancellable: false, mirrored: mirrored("initialize") };
     let answer = tokio::select! {
         biased;
         answer = transport.request(request) => answer,
         kind = deadline.expired() => return Err(deadline.error(kind, "the handshake")),
     };
     let negotiated = read_answer(answer, version)?;
+    transport.negotiated(negotiated.version);
     transport.send(write::notification("notifications/initialized", None)).await?;
     Ok(Client {
         server: Arc::clone(server),
@@ -59,7 +60,14 @@ pub async fn shake_hands(
     })
 }
 
-fn read_answer(answer: Result<RawText, RequestFailure>, asked: ProtocolVersion) -> Result<Negotiated, McpError> {
+fn mirrored(method: &str) -> Mirrored {
+    Mirrored { method: method.to_owned(), ..Mirrored::default() }
+}
+
+fn read_answer(
+    answer: Result<RawText, RequestFailure>,
+    asked: ProtocolVersion,
+) -> Result<Negotiated, McpError> {
     let text = match answer {
         Ok(text) => text.into_string(),
         Err(RequestFailure::Transport(error)) => return Err(error),
@@ -75,7 +83,9 @@ fn read_answer(answer: Result<RawText, RequestFailure>, asked: ProtocolVersion) 
     let raw: &RawValue = serde_json::from_str(&text).map_err(|_| invalid("is not an object"))?;
     let introduction = capability::read_introduction(raw)?;
     match ProtocolVersion::parse(&introduction.protocol_version) {
-        Some(version) if ProtocolVersion::LEGACY.contains(&version) => Ok(Negotiated { version, introduction }),
+        Some(version) if ProtocolVersion::LEGACY.contains(&version) => {
+            Ok(Negotiated { version, introduction })
+        }
         _ => Err(unsupported(&introduction.protocol_version, asked)),
     }
 }

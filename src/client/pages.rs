@@ -11,6 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, push_member};
+use crate::transport::Mirrored;
 
 /// Bounds of a list.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,11 @@ struct Page<'a> {
 impl Pages {
     /// The items of all pages in order.
     pub fn items(&self, member: &str) -> Vec<&RawValue> {
-        self.pages.iter().filter_map(|page| read_page(page.as_str(), member).ok()).flat_map(|page| page.items).collect()
+        self.pages
+            .iter()
+            .filter_map(|page| read_page(page.as_str(), member).ok())
+            .flat_map(|page| page.items)
+            .collect()
     }
 }
 
@@ -64,11 +69,13 @@ pub async fn read_all(
     let mut cursor: Option<String> = None;
     loop {
         let params = cursor_params(cursor.as_deref());
-        let request = Request { method, params: &params, deadline, progress: None };
+        let request =
+            Request { method, params: &params, deadline, mirrored: Mirrored::default(), progress: None };
         let text = client.request(request).await?;
         deadline.touch();
         let page = read_page(text.as_str(), member).map_err(|why| {
-            McpError::new(ErrorCode::MessageInvalid, format!("the answer to {method} {why}")).on(client.server())
+            McpError::new(ErrorCode::MessageInvalid, format!("the answer to {method} {why}"))
+                .on(client.server())
         })?;
         items += page.items.len();
         let next = page.next;
@@ -84,7 +91,9 @@ pub async fn read_all(
             None
         };
         if let Some(what) = limit {
-            return Err(McpError::new(ErrorCode::ListLimit, format!("{method} gives {what}")).on(client.server()));
+            return Err(
+                McpError::new(ErrorCode::ListLimit, format!("{method} gives {what}")).on(client.server())
+            );
         }
         cursor = Some(next);
     }

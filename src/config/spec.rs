@@ -294,7 +294,9 @@ pub struct ToolFilter {
 impl ToolFilter {
     /// Whether the tool of a wire name exists for the host.
     pub fn admits(&self, wire_name: &str) -> bool {
-        let named = |patterns: &[String]| patterns.iter().any(|pattern| crate::name::pattern::fits(pattern, wire_name));
+        let named = |patterns: &[String]| {
+            patterns.iter().any(|pattern| crate::name::pattern::fits(pattern, wire_name))
+        };
         self.include.as_deref().is_none_or(named) && !named(&self.exclude)
     }
 }

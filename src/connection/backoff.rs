@@ -52,7 +52,10 @@ mod tests {
         for tries in 1..=50 {
             for jitter in [-1.0, 0.0, 1.0, 7.0] {
                 let delay = backoff.delay(tries, jitter).unwrap();
-                assert!(delay <= backoff.longest && delay >= Duration::from_millis(750), "{tries}: {delay:?}");
+                assert!(
+                    delay <= backoff.longest && delay >= Duration::from_millis(750),
+                    "{tries}: {delay:?}"
+                );
             }
         }
         assert_eq!(backoff.delay(51, 0.0), None);

@@ -19,7 +19,12 @@ const REPEAT_AFTER: Duration = Duration::from_millis(250);
 
 /// Reads tools, prompts and resources side by side (LIF-03); what fails is kept for the status.
 pub(super) async fn prefetch(shared: &Arc<Shared>, live: &Live) {
-    let _ = tokio::join!(tools(shared, live), prompts(shared, live), resources(shared, live), templates(shared, live));
+    let _ = tokio::join!(
+        tools(shared, live),
+        prompts(shared, live),
+        resources(shared, live),
+        templates(shared, live)
+    );
 }
 
 type Items<T> = Result<Arc<Vec<T>>, McpError>;
@@ -72,7 +77,8 @@ pub(crate) async fn resources(shared: &Arc<Shared>, live: &Live) -> Items<Resour
     let generation = live.generation;
     let fetch = move || -> Fetch<ResourceDefinition> {
         Box::pin(async move {
-            let pages = fetch(&owner, &live, "resources/list", "resources", ServerCapability::Resources).await?;
+            let pages =
+                fetch(&owner, &live, "resources/list", "resources", ServerCapability::Resources).await?;
             let (resources, findings) = resource::map_resources(&owner.spec.name, &pages.items("resources"));
             report(&owner, findings);
             Ok(resources)

@@ -26,10 +26,10 @@ use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
 use crate::jsonrpc::write::push_string;
-use crate::runtime::{read, write};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::tool::ToolDefinition;
+use crate::runtime::{read, write};
 use crate::secret::Redactor;
 use crate::transport::CloseMode;
 use catalog::Catalog;
@@ -366,13 +366,21 @@ impl ServerListener for ClientListener {
     }
 
     fn log(&self, level: &str, logger: Option<&str>, data: &str) {
-        self.shared.emit("log", &status::log_members("protocol", level, logger, data, &self.shared.redactor), None);
+        self.shared.emit(
+            "log",
+            &status::log_members("protocol", level, logger, data, &self.shared.redactor),
+            None,
+        );
     }
 
     fn stderr(&self, line: &str) {
         let mut data = String::new();
         push_string(&mut data, line);
-        self.shared.emit("log", &status::log_members("stderr", "info", None, &data, &self.shared.redactor), None);
+        self.shared.emit(
+            "log",
+            &status::log_members("stderr", "info", None, &data, &self.shared.redactor),
+            None,
+        );
     }
 
     fn misbehaved(&self, code: &'static str, message: String) {

@@ -33,7 +33,8 @@ impl Clocks {
     /// Defaults, with what the environment says.
     pub fn from_environment(environment: &Environment) -> Self {
         let millis = |name: &str, default: u64| {
-            let set = environment.get(name).and_then(|text| text.trim().parse().ok()).filter(|value| *value > 0);
+            let set =
+                environment.get(name).and_then(|text| text.trim().parse().ok()).filter(|value| *value > 0);
             Duration::from_millis(set.unwrap_or(default))
         };
         Self {

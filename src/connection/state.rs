@@ -160,11 +160,19 @@ fn leave(state: &State) -> Vec<Effect> {
     }
 }
 
-fn while_opening(tries: u32, event: Event, now: Instant, backoff: Backoff, jitter: f64) -> (State, Vec<Effect>) {
+fn while_opening(
+    tries: u32,
+    event: Event,
+    now: Instant,
+    backoff: Backoff,
+    jitter: f64,
+) -> (State, Vec<Effect>) {
     let next = match event {
         Event::Opened => State::Ready { since: now, tries },
         Event::OpenFailed(FailureKind::Challenge, error) => State::NeedsAuth { error },
-        Event::OpenFailed(FailureKind::Lasting, error) => State::Failed { error, retry_at: now + FAILED_RETRY },
+        Event::OpenFailed(FailureKind::Lasting, error) => {
+            State::Failed { error, retry_at: now + FAILED_RETRY }
+        }
         Event::OpenFailed(FailureKind::Passing, error) => retry(tries, error, now, backoff, jitter),
         _ => State::Opening { tries },
     };
@@ -270,24 +278,104 @@ mod tests {
         let same = |of: &'static str| (of, vec![]);
         let open = || ("opening", vec![Open]);
         let expected: Vec<Vec<(&str, Vec<Effect>)>> = vec![
-            vec![open(), open(), same("idle"), same("idle"), same("idle"), same("idle"), same("idle"), same("idle"),
-                 same("idle"), same("disabled"), same("idle"), same("closed")],
-            vec![same("opening"), same("opening"), same("ready"), same("waiting"), same("failed"), same("needs-auth"),
-                 same("opening"), same("opening"), ("idle", vec![Abandon]), ("disabled", vec![Abandon]),
-                 same("opening"), ("closed", vec![Abandon])],
-            vec![same("ready"), ("opening", vec![CloseClient, Open]), same("ready"), same("ready"), same("ready"),
-                 same("ready"), ("waiting", vec![CloseClient]), same("ready"), ("idle", vec![CloseClient]),
-                 ("disabled", vec![CloseClient]), same("ready"), ("closed", vec![CloseClient])],
-            vec![same("waiting"), open(), same("waiting"), same("waiting"), same("waiting"), same("waiting"),
-                 same("waiting"), open(), same("idle"), same("disabled"), same("waiting"), same("closed")],
-            vec![open(), open(), same("failed"), same("failed"), same("failed"), same("failed"), same("failed"),
-                 same("failed"), same("idle"), same("disabled"), same("failed"), same("closed")],
-            vec![same("needs-auth"), open(), same("needs-auth"), same("needs-auth"), same("needs-auth"),
-                 same("needs-auth"), same("needs-auth"), same("needs-auth"), same("idle"), same("disabled"),
-                 same("needs-auth"), same("closed")],
-            vec![same("disabled"), same("disabled"), same("disabled"), same("disabled"), same("disabled"),
-                 same("disabled"), same("disabled"), same("disabled"), same("disabled"), same("disabled"),
-                 same("idle"), same("closed")],
+            vec![
+                open(),
+                open(),
+                same("idle"),
+                same("idle"),
+                same("idle"),
+                same("idle"),
+                same("idle"),
+                same("idle"),
+                same("idle"),
+                same("disabled"),
+                same("idle"),
+                same("closed"),
+            ],
+            vec![
+                same("opening"),
+                same("opening"),
+                same("ready"),
+                same("waiting"),
+                same("failed"),
+                same("needs-auth"),
+                same("opening"),
+                same("opening"),
+                ("idle", vec![Abandon]),
+                ("disabled", vec![Abandon]),
+                same("opening"),
+                ("closed", vec![Abandon]),
+            ],
+            vec![
+                same("ready"),
+                ("opening", vec![CloseClient, Open]),
+                same("ready"),
+                same("ready"),
+                same("ready"),
+                same("ready"),
+                ("waiting", vec![CloseClient]),
+                same("ready"),
+                ("idle", vec![CloseClient]),
+                ("disabled", vec![CloseClient]),
+                same("ready"),
+                ("closed", vec![CloseClient]),
+            ],
+            vec![
+                same("waiting"),
+                open(),
+                same("waiting"),
+                same("waiting"),
+                same("waiting"),
+                same("waiting"),
+                same("waiting"),
+                open(),
+                same("idle"),
+                same("disabled"),
+                same("waiting"),
+                same("closed"),
+            ],
+            vec![
+                open(),
+                open(),
+                same("failed"),
+                same("failed"),
+                same("failed"),
+                same("failed"),
+                same("failed"),
+                same("failed"),
+                same("idle"),
+                same("disabled"),
+                same("failed"),
+                same("closed"),
+            ],
+            vec![
+                same("needs-auth"),
+                open(),
+                same("needs-auth"),
+                same("needs-auth"),
+                same("needs-auth"),
+                same("needs-auth"),
+                same("needs-auth"),
+                same("needs-auth"),
+                same("idle"),
+                same("disabled"),
+                same("needs-auth"),
+                same("closed"),
+            ],
+            vec![
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("disabled"),
+                same("idle"),
+                same("closed"),
+            ],
             vec![("closed", vec![]); 12],
         ];
         for (state_number, row) in expected.iter().enumerate() {
@@ -320,7 +408,8 @@ mod tests {
         assert_eq!(*retry_at, now + FAILED_RETRY);
         assert_eq!(name(&go(state.clone(), Event::Use, now).0), "failed", "not more often than every 30 s");
         let State::Opening { tries } = go(state, Event::Use, now + FAILED_RETRY).0 else { panic!() };
-        let (again, _) = go(State::Opening { tries }, Event::OpenFailed(FailureKind::Passing, super::tests::error()), now);
+        let (again, _) =
+            go(State::Opening { tries }, Event::OpenFailed(FailureKind::Passing, super::tests::error()), now);
         assert_eq!(name(&again), "failed", "in failed, use tries once");
     }
 
@@ -329,10 +418,14 @@ mod tests {
         let now = Instant::now();
         let ready = State::Ready { since: now, tries: 4 };
         let soon = now + Duration::from_secs(9);
-        let State::Waiting { tries: 4, until, .. } = go(ready.clone(), Event::Lost(error()), soon).0 else { panic!() };
+        let State::Waiting { tries: 4, until, .. } = go(ready.clone(), Event::Lost(error()), soon).0 else {
+            panic!()
+        };
         assert_eq!(until - soon, Duration::from_secs(8));
         let late = now + PROVEN_AFTER;
-        let State::Waiting { tries: 1, until, .. } = go(ready, Event::Lost(error()), late).0 else { panic!() };
+        let State::Waiting { tries: 1, until, .. } = go(ready, Event::Lost(error()), late).0 else {
+            panic!()
+        };
         assert_eq!(until - late, Duration::from_secs(1));
     }
 }

@@ -83,9 +83,9 @@ impl StateView {
         }
     }
 
-    /// Takes the state over; the public state before it, if that or the attempt has changed.
+    /// Takes the state over; the public state before it, if that has changed (LIF-01: nothing else is an event).
     pub(crate) fn update(&mut self, state: &State, live: Option<&Live>) -> Option<PublicState> {
-        let before = (self.state, self.attempt, self.next_retry_at);
+        let before = self.state;
         self.state = PublicState::of(state);
         self.closed = matches!(state, State::Closed);
         self.client = live.map(|live| Arc::clone(&live.client));
@@ -109,8 +109,7 @@ impl StateView {
         if matches!(state, State::Ready { .. }) {
             self.last_contact = Some(now_millis());
         }
-        let after = (self.state, self.attempt, self.next_retry_at);
-        (!self.closed && before != after).then_some(before.0)
+        (!self.closed && before != self.state).then_some(before)
     }
 }
 
@@ -164,8 +163,11 @@ impl<'a> Snapshot<'a> {
             if view.state == PublicState::Connected {
                 put(&mut status, "pid", evidence.pid);
             }
-            let tail: Vec<String> =
-                evidence.stderr_tail.iter().map(|line| self.shared.redactor.redact(line).into_owned()).collect();
+            let tail: Vec<String> = evidence
+                .stderr_tail
+                .iter()
+                .map(|line| self.shared.redactor.redact(line).into_owned())
+                .collect();
             if !tail.is_empty() {
                 status.entry("stderrTail").or_insert_with(|| json!(tail));
             }
@@ -214,10 +216,12 @@ fn put_error(status: &mut Map<String, Value>, error: &McpError) {
 fn hint(error: &McpError) -> Option<&'static str> {
     use crate::error::ErrorCode;
     match error.code() {
-        ErrorCode::SpawnFailed => Some("Check command, PATH and working directory of the server's definition"),
-        ErrorCode::ConnectTimeout => {
-            Some("Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers")
+        ErrorCode::SpawnFailed => {
+            Some("Check command, PATH and working directory of the server's definition")
         }
+        ErrorCode::ConnectTimeout => Some(
+            "Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers",
+        ),
         ErrorCode::ServerExited => Some("See stderrTail for the server's own words"),
         ErrorCode::VersionUnsupported => Some("Update the server or this package"),
         _ => None,

@@ -168,7 +168,9 @@ impl Supervisor {
     fn settle_waiting(&mut self, reason: Option<McpError>) {
         let failure = match &self.state {
             State::Opening { .. } | State::Ready { .. } => return,
-            State::Waiting { error, .. } | State::Failed { error, .. } | State::NeedsAuth { error } => error.clone(),
+            State::Waiting { error, .. } | State::Failed { error, .. } | State::NeedsAuth { error } => {
+                error.clone()
+            }
             State::Disabled => McpError::new(ErrorCode::ServerDisabled, "the server is switched off"),
             State::Idle | State::Closed => reason.unwrap_or_else(let_go),
         };
@@ -189,7 +191,8 @@ impl Supervisor {
         self.generation += 1;
         let (abandon, abandoned) = oneshot::channel();
         let attempt = attempt::open(Arc::clone(&self.shared), self.generation, abandoned);
-        self.attempt = Some(Attempt { task: tokio::spawn(attempt), abandon: Some(abandon), abandoned: false });
+        self.attempt =
+            Some(Attempt { task: tokio::spawn(attempt), abandon: Some(abandon), abandoned: false });
     }
 
     fn abandon(&mut self) {

@@ -138,7 +138,9 @@ impl Mailbox {
         let (count, newest) = self.progress.get(&call).copied().unwrap_or((0, next));
         let index = self.index_of(newest);
         if count >= MAX_PROGRESS {
-            if let Some(Letter::Progress { body: waiting, .. }) = index.and_then(|at| self.letters.get_mut(at)) {
+            if let Some(Letter::Progress { body: waiting, .. }) =
+                index.and_then(|at| self.letters.get_mut(at))
+            {
                 *waiting = body;
                 return;
             }

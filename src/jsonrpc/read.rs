@@ -68,7 +68,9 @@ pub fn read_one(frame: String) -> Result<Incoming, NotAMessage> {
     };
     let Some(method) = envelope.method else {
         return read_response(&envelope, place).map(|(id, answer)| match answer {
-            Draft::Result(range) => Incoming::Response { id, answer: Answer::Result(RawText::new(frame, range)) },
+            Draft::Result(range) => {
+                Incoming::Response { id, answer: Answer::Result(RawText::new(frame, range)) }
+            }
             Draft::Error(error) => Incoming::Response { id, answer: Answer::Error(error) },
             Draft::Invalid(reason) => Incoming::Response { id, answer: Answer::Invalid(reason) },
         });
@@ -226,7 +228,10 @@ mod tests {
 
     #[test]
     fn f_011_id_of_an_oversized_answer() {
-        assert_eq!(id_of_oversized(br#"{"jsonrpc":"2.0","id":12,"result":{"content":"#, b"xxxx\"}]}}"), Some(12));
+        assert_eq!(
+            id_of_oversized(br#"{"jsonrpc":"2.0","id":12,"result":{"content":"#, b"xxxx\"}]}}"),
+            Some(12)
+        );
         assert_eq!(
             id_of_oversized(br#"{"result":{"id":3,"content":"#, br#"xxx"}]},"jsonrpc":"2.0","id":14}"#),
             Some(14)

@@ -80,7 +80,9 @@ impl Manager {
             };
             table.insert(name, connection);
         }
-        replaced.extend(before.iter().filter(|(name, _)| !table.contains_key(*name)).map(|(_, gone)| gone.clone()));
+        replaced.extend(
+            before.iter().filter(|(name, _)| !table.contains_key(*name)).map(|(_, gone)| gone.clone()),
+        );
         *write(&self.table) = Arc::new(table);
         *write(&self.resolution) = Some(resolution);
         self.rename();
@@ -96,8 +98,7 @@ impl Manager {
             (self.dynamic_servers(&changes), changes.switches.clone())
         };
         let config = self.options.config.as_ref();
-        let mut inputs =
-            Inputs::gather(&self.environment, &self.options.cwd, config, servers.as_deref());
+        let mut inputs = Inputs::gather(&self.environment, &self.options.cwd, config, servers.as_deref());
         inputs.options.reserved.clone_from(&self.options.reserved_names);
         inputs.options.switches = switches;
         config::resolve(&inputs)
@@ -134,7 +135,10 @@ impl Manager {
             let _applying = self.applying.lock().await;
             if let Some(taken) = self.table().get(name) {
                 let scope = taken.spec().scope;
-                let message = format!("a server of that name exists already (scope {}); remove it first", scope.as_str());
+                let message = format!(
+                    "a server of that name exists already (scope {}); remove it first",
+                    scope.as_str()
+                );
                 return Err(McpError::new(ErrorCode::ServerExists, message).on(name));
             }
             lock(&self.changes).added.insert(name.to_owned(), definition.to_owned());
@@ -161,7 +165,8 @@ impl Manager {
         };
         let concerned: Vec<_> =
             resolution.errors.iter().filter(|finding| finding.server.as_deref() == Some(name)).collect();
-        let entry = resolution.entries.iter().find(|entry| &*entry.name == name && entry.scope == Scope::Dynamic);
+        let entry =
+            resolution.entries.iter().find(|entry| &*entry.name == name && entry.scope == Scope::Dynamic);
         let code = match entry.map(|entry| entry.fate) {
             Some(Fate::Reserved) => ErrorCode::ReservedName,
             Some(Fate::Shadowed) => ErrorCode::ServerExists,
@@ -172,8 +177,10 @@ impl Manager {
             .map(|finding| finding.message.clone())
             .or_else(|| entry.and_then(|entry| entry.reason.clone()))
             .unwrap_or_else(|| "the definition was not accepted".to_owned());
-        let diagnostics =
-            serde_json::to_string(&concerned).ok().and_then(|text| RawValue::from_string(text).ok()).map(Arc::from);
+        let diagnostics = serde_json::to_string(&concerned)
+            .ok()
+            .and_then(|text| RawValue::from_string(text).ok())
+            .map(Arc::from);
         McpError::new(code, message).on(name).with(|facts| facts.diagnostics = diagnostics)
     }
 
@@ -186,7 +193,10 @@ impl Manager {
         let _applying = self.applying.lock().await;
         let scope = connection.spec().scope;
         if scope != Scope::Dynamic {
-            let message = format!("the server is defined by a file (scope {}); switch it off or edit the file", scope.as_str());
+            let message = format!(
+                "the server is defined by a file (scope {}); switch it off or edit the file",
+                scope.as_str()
+            );
             return Err(McpError::new(ErrorCode::ConfigInvalid, message).on(name));
         }
         {
@@ -222,7 +232,9 @@ pub(super) fn why_not(resolution: &Resolution, server: &str) -> Option<McpError>
     let (code, what) = match entry.fate {
         Fate::PendingApproval => (ErrorCode::ServerNotApproved, "waits for approval"),
         Fate::Rejected => (ErrorCode::ServerRejected, "was rejected"),
-        Fate::Denied | Fate::NotAllowed | Fate::EnterpriseExclusive => (ErrorCode::PolicyDenied, "is forbidden by policy"),
+        Fate::Denied | Fate::NotAllowed | Fate::EnterpriseExclusive => {
+            (ErrorCode::PolicyDenied, "is forbidden by policy")
+        }
         Fate::Reserved => (ErrorCode::ReservedName, "has a reserved name"),
         Fate::Invalid => (ErrorCode::ConfigInvalid, "has an invalid definition"),
         Fate::Disabled => (ErrorCode::ServerDisabled, "is switched off"),

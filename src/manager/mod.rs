@@ -86,7 +86,10 @@ impl Manager {
             this: Weak::clone(this),
         });
         for name in &manager.options.unknown {
-            manager.diagnose(&Diagnostic::warning("UNKNOWN_OPTION", format!("the option \"{name}\" is not known")));
+            manager.diagnose(&Diagnostic::warning(
+                "UNKNOWN_OPTION",
+                format!("the option \"{name}\" is not known"),
+            ));
         }
         for finding in &findings {
             manager.diagnose(finding);
@@ -136,7 +139,9 @@ impl Manager {
     }
 
     fn unknown_server(&self, server: &str) -> McpError {
-        if let Some(error) = read(&self.resolution).as_ref().and_then(|now| configuration::why_not(now, server)) {
+        if let Some(error) =
+            read(&self.resolution).as_ref().and_then(|now| configuration::why_not(now, server))
+        {
             return error.on(server);
         }
         let table = self.table();
@@ -304,7 +309,9 @@ fn file_uri(path: &std::path::Path) -> String {
     let mut uri = String::from(if text.starts_with('/') { "file://" } else { "file:///" });
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => uri.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                uri.push(char::from(byte))
+            }
             _ => uri.push_str(&format!("%{byte:02X}")),
         }
     }

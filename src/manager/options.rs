@@ -8,7 +8,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::protocol::sanitize::Sanitize;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::ConfigOptions;
@@ -19,6 +18,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
+use crate::protocol::sanitize::Sanitize;
 use crate::transport::stdio::ShutdownTimes;
 
 /// Options in force.
@@ -56,15 +56,65 @@ pub struct Options {
 
 /// Every option of the public contract, those of later versions included: they are no typing mistakes.
 const KNOWN: &[&str] = &[
-    "cwd", "clientInfo", "servers", "config", "policy", "permissions", "roots", "stateDir", "start", "tls", "proxy",
-    "ide", "shellEnv", "stderr", "recordTo", "pinTools", "onPermission", "onElicitation", "onSampling", "onApproval",
-    "onAuthorizationUrl", "getConnectorToken", "hooks", "tokenStore", "connectTimeoutMs", "requestTimeoutMs",
-    "toolTimeoutMs", "maxTotalTimeoutMs", "permissionTimeoutMs", "maxMessageBytes", "maxQueuedBytes",
-    "maxOutputTokens", "onLargeOutput", "outputDir", "maxToolNameLength", "sdkToolPrefix", "toolErrors",
-    "localConcurrency", "remoteConcurrency", "toolConcurrency", "catalogTtlMs", "retry", "http", "ws", "shutdown",
-    "maxListPages", "maxListItems", "maxInputRounds", "urlElicitationDelaysMs", "probeTimeoutMs", "sanitizeResults",
-    "validateInput", "strictOutput", "reservedServerNames", "ideAllowedTools", "watchConfig", "keepAlive",
-    "auditLog", "callbacks",
+    "cwd",
+    "clientInfo",
+    "servers",
+    "config",
+    "policy",
+    "permissions",
+    "roots",
+    "stateDir",
+    "start",
+    "tls",
+    "proxy",
+    "ide",
+    "shellEnv",
+    "stderr",
+    "recordTo",
+    "pinTools",
+    "onPermission",
+    "onElicitation",
+    "onSampling",
+    "onApproval",
+    "onAuthorizationUrl",
+    "getConnectorToken",
+    "hooks",
+    "tokenStore",
+    "connectTimeoutMs",
+    "requestTimeoutMs",
+    "toolTimeoutMs",
+    "maxTotalTimeoutMs",
+    "permissionTimeoutMs",
+    "maxMessageBytes",
+    "maxQueuedBytes",
+    "maxOutputTokens",
+    "onLargeOutput",
+    "outputDir",
+    "maxToolNameLength",
+    "sdkToolPrefix",
+    "toolErrors",
+    "localConcurrency",
+    "remoteConcurrency",
+    "toolConcurrency",
+    "catalogTtlMs",
+    "retry",
+    "http",
+    "ws",
+    "shutdown",
+    "maxListPages",
+    "maxListItems",
+    "maxInputRounds",
+    "urlElicitationDelaysMs",
+    "probeTimeoutMs",
+    "sanitizeResults",
+    "validateInput",
+    "strictOutput",
+    "reservedServerNames",
+    "ideAllowedTools",
+    "watchConfig",
+    "keepAlive",
+    "auditLog",
+    "callbacks",
 ];
 
 /// Default of `permissionTimeoutMs`.
@@ -120,7 +170,9 @@ fn invalid(name: &str, why: &str) -> McpError {
 fn millis(members: &Members<'_>, name: &str) -> Result<Option<Duration>, McpError> {
     match take::<f64>(members, name)? {
         None => Ok(None),
-        Some(value) if value >= 1.0 && value <= MAX_MILLIS => Ok(Some(Duration::from_secs_f64(value / 1_000.0))),
+        Some(value) if value >= 1.0 && value <= MAX_MILLIS => {
+            Ok(Some(Duration::from_secs_f64(value / 1_000.0)))
+        }
         Some(_) => Err(invalid(name, "expected a time in milliseconds, at least 1")),
     }
 }
@@ -149,8 +201,8 @@ impl Options {
     /// # Errors
     /// `INVALID_ARGUMENT` naming the option.
     pub fn read(text: &str, environment: Arc<Environment>) -> Result<Self, McpError> {
-        let members: Members<'_> =
-            serde_json::from_str(text).map_err(|_| McpError::new(ErrorCode::InvalidArgument, "options: expected an object"))?;
+        let members: Members<'_> = serde_json::from_str(text)
+            .map_err(|_| McpError::new(ErrorCode::InvalidArgument, "options: expected an object"))?;
         let cwd = match take::<String>(&members, "cwd")? {
             Some(cwd) => environment.cwd.join(cwd),
             None => environment.cwd.clone(),

@@ -12,6 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::protocol::prompt::{arguments_from_positional, check_named, parse_slash_line};
+use crate::transport::Mirrored;
 
 /// Arguments of a prompt as callers give them.
 #[derive(Clone, Debug)]
@@ -76,8 +77,13 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let live = connection.ready(&deadline, None).await?;
-        let request =
-            Request { method: "prompts/get", params: &params, deadline: &deadline, progress: options.progress };
+        let request = Request {
+            method: "prompts/get",
+            params: &params,
+            deadline: &deadline,
+            mirrored: Mirrored::default(),
+            progress: options.progress,
+        };
         let reply = live.client.request(request).await?;
         connection.heard();
         let output_dir = || self.output_directory();
@@ -124,7 +130,9 @@ impl Manager {
 
     /// The wire name of a server's prompt by full or wire name, for completion.
     pub(super) fn wire_prompt_name(&self, name: &str) -> String {
-        self.registry().prompt(name).map_or_else(|| name.to_owned(), |entry| entry.definition().wire_name.clone())
+        self.registry()
+            .prompt(name)
+            .map_or_else(|| name.to_owned(), |entry| entry.definition().wire_name.clone())
     }
 }
 

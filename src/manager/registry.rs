@@ -80,7 +80,10 @@ impl Registry {
         let mut findings = Vec::new();
         let named: Vec<NamedServer<'_>> = connections
             .iter()
-            .map(|connection| NamedServer { name: connection.name(), strength: connection.spec().scope.strength() })
+            .map(|connection| NamedServer {
+                name: connection.name(),
+                strength: connection.spec().scope.strength(),
+            })
             .collect();
         let prefixes = name::server_prefixes(&named);
         findings.extend(prefixes.collisions.iter().map(|pair| collision(pair).on(&pair.other)));

@@ -12,6 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
+use crate::transport::Mirrored;
 
 /// Which of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,8 @@ impl Manager {
         let [completion] = crate::json_scan::pick(&text, ["completion"]);
         let found = completion.filter(|text| text.starts_with('{')).map(str::to_owned);
         found.ok_or_else(|| {
-            McpError::new(ErrorCode::ResultInvalid, "the answer to completion/complete has no completion").on(server)
+            McpError::new(ErrorCode::ResultInvalid, "the answer to completion/complete has no completion")
+                .on(server)
         })
     }
 
@@ -172,7 +174,13 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let live = connection.ready(&deadline, None).await?;
-        let request = Request { method, params, deadline: &deadline, progress: options.progress };
+        let request = Request {
+            method,
+            params,
+            deadline: &deadline,
+            mirrored: Mirrored::default(),
+            progress: options.progress,
+        };
         let reply = live.client.request(request).await?;
         connection.heard();
         Ok(reply.into_string())

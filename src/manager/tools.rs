@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::Manager;
 use super::registry::ToolEntry;
 use crate::call::gate::{Gatekeeper, Passage, pass};
-use crate::call::output_schema::SchemaCheck;
 use crate::call::output::{MappedResult, OutputRules, map_result};
+use crate::call::output_schema::SchemaCheck;
 use crate::client::Request;
 use crate::client::progress::ProgressSink;
 use crate::connection::status::PublicState;
@@ -21,6 +21,7 @@ use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::permission::Decision;
 use crate::runtime;
+use crate::transport::Mirrored;
 
 /// Which tool is meant.
 #[derive(Clone, Debug)]
@@ -173,8 +174,13 @@ impl Manager {
         let mut gone = None;
         loop {
             let live = entry.connection.ready(deadline, gone).await?;
-            let request =
-                Request { method: "tools/call", params, deadline, progress: progress.cloned() };
+            let request = Request {
+                method: "tools/call",
+                params,
+                deadline,
+                mirrored: Mirrored::default(),
+                progress: progress.cloned(),
+            };
             let reply = tokio::select! {
                 biased;
                 reply = live.client.request(request) => reply,
@@ -216,7 +222,8 @@ impl Manager {
         let schema = entry.output_schema.as_ref().filter(|_| !result.is_error);
         let check = schema.map(|schema| schema.check(result.structured_content()));
         if let Some(mismatch) = check.as_ref().and_then(SchemaCheck::mismatch) {
-            let message = format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
+            let message =
+                format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
             if self.options.strict_output {
                 return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
             }
@@ -236,7 +243,11 @@ impl Manager {
     }
 
     /// Looks for a tool that is not known: its server may not have been asked yet, or may have a new one.
-    async fn find_tool(&self, target: &ToolTarget, options: &CallOptions) -> Result<Arc<ToolEntry>, McpError> {
+    async fn find_tool(
+        &self,
+        target: &ToolTarget,
+        options: &CallOptions,
+    ) -> Result<Arc<ToolEntry>, McpError> {
         self.loaded().await?;
         if let Some(entry) = self.known_tool(target) {
             return Ok(entry);
@@ -268,7 +279,8 @@ impl Manager {
             ToolTarget::Full(name) => (name, registry.tools_like(name)),
             ToolTarget::Pair { tool, .. } => (tool, registry.tools_of_like(server, tool)),
         };
-        unknown(ErrorCode::ToolUnknown, format!("the server has no tool \"{}\"", shown(name)), suggestions).on(server)
+        unknown(ErrorCode::ToolUnknown, format!("the server has no tool \"{}\"", shown(name)), suggestions)
+            .on(server)
     }
 
     /// A full name whose server is not configured, or that is no full name at all.
@@ -277,7 +289,8 @@ impl Manager {
         match crate::name::parse_tool_name(name) {
             Some((server, _)) => self.unknown_server(server),
             None => {
-                let what = format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
+                let what =
+                    format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
                 unknown(ErrorCode::ToolUnknown, what, registry.tools_like(name))
             }
         }
@@ -372,7 +385,13 @@ impl Manager {
             Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
         };
         let live = connection.ready(&deadline, None).await?;
-        let request = Request { method, params: &wire, deadline: &deadline, progress: options.progress };
+        let request = Request {
+            method,
+            params: &wire,
+            deadline: &deadline,
+            mirrored: Mirrored::default(),
+            progress: options.progress,
+        };
         let reply = live.client.request(request).await?;
         connection.heard();
         Ok(reply.into_string())

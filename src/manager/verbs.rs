@@ -68,7 +68,9 @@ struct Limits {
 impl Limits {
     fn options(self, progress: Option<ProgressSink>) -> CallOptions {
         let millis = |value: Option<f64>| {
-            value.filter(|value| value.is_finite() && *value >= 0.0).map(|value| Duration::from_secs_f64(value.min(1e12) / 1_000.0))
+            value
+                .filter(|value| value.is_finite() && *value >= 0.0)
+                .map(|value| Duration::from_secs_f64(value.min(1e12) / 1_000.0))
         };
         CallOptions {
             timeout: millis(self.timeout_ms),
@@ -188,7 +190,12 @@ impl Manager {
     ///
     /// # Errors
     /// Those of the verb; `INTERNAL` for one that does not exist.
-    pub async fn run(&self, verb: &str, payload: &str, progress: Option<ProgressSink>) -> Result<Answer, McpError> {
+    pub async fn run(
+        &self,
+        verb: &str,
+        payload: &str,
+        progress: Option<ProgressSink>,
+    ) -> Result<Answer, McpError> {
         match verb {
             "load" => self.load().await.map(Answer::from),
             "addServer" | "removeServer" | "setServerEnabled" => self.run_configuration(verb, payload).await,
@@ -196,7 +203,9 @@ impl Manager {
                 self.run_life(verb, payload).await
             }
             "listTools" => Ok(self.list_tools(read::<MaybeServer>(payload)?.server.as_deref()).await?.into()),
-            "listPrompts" => Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into()),
+            "listPrompts" => {
+                Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())
+            }
             "listResources" => self.run_resource_list(ResourceList::Resources, payload).await,
             "listResourceTemplates" => self.run_resource_list(ResourceList::Templates, payload).await,
             "getPrompt" | "runSlashCommand" => self.run_prompt(verb, payload, progress).await,
@@ -303,7 +312,10 @@ impl Manager {
     ) -> Result<Answer, McpError> {
         if verb == "runSlashCommand" {
             let command: SlashCommand = read(payload)?;
-            return Ok(self.run_slash_command(&command.line, command.options.options(progress)).await?.into());
+            return Ok(self
+                .run_slash_command(&command.line, command.options.options(progress))
+                .await?
+                .into());
         }
         let get: GetPrompt = read(payload)?;
         let arguments = match get.positional {

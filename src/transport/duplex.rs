@@ -156,7 +156,8 @@ impl Drop for Ticket<'_> {
         // An answered request is no longer in the table, and is not cancelled (F-029).
         if self.duplex.take(self.id).is_some() && self.cancellable {
             // The reason is neutral: why the host gave up is nobody else's business (F8).
-            let params = format!("{{\"requestId\":{},\"reason\":\"The result is no longer needed\"}}", self.id);
+            let params =
+                format!("{{\"requestId\":{},\"reason\":\"The result is no longer needed\"}}", self.id);
             self.duplex.sink.push_control(write::notification("notifications/cancelled", Some(&params)));
         }
     }

@@ -231,7 +231,10 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_shown_lossily() {
-        assert_eq!(lines(&[b"\xff\xfe\nok\n"], 100), vec![Line::NotUtf8("\u{fffd}\u{fffd}".into()), text("ok")]);
+        assert_eq!(
+            lines(&[b"\xff\xfe\nok\n"], 100),
+            vec![Line::NotUtf8("\u{fffd}\u{fffd}".into()), text("ok")]
+        );
     }
 
     proptest! {

@@ -17,6 +17,7 @@ pub use stdio::CloseMode;
 
 use crate::error::{ExitFact, McpError};
 use crate::jsonrpc::{Incoming, RawText, RpcError};
+use crate::protocol::version::ProtocolVersion;
 
 /// A boxed future, so that transports can be trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -31,7 +32,7 @@ pub enum RequestFailure {
 }
 
 /// One request on its way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outgoing {
     /// Id, unique within the connection.
     pub id: u64,
@@ -39,6 +40,19 @@ pub struct Outgoing {
     pub frame: String,
     /// Whether the server is told when nobody waits any more (`initialize` never is, mcp:LIFE-09).
     pub cancellable: bool,
+    /// What transports with headers mirror (mcp:HDR-*); others ignore it.
+    pub mirrored: Mirrored,
+}
+
+/// Parts of a request that some transports repeat outside of the frame.
+#[derive(Clone, Debug, Default)]
+pub struct Mirrored {
+    /// Method.
+    pub method: String,
+    /// Name of the tool or prompt, or the resource's URI.
+    pub name: Option<String>,
+    /// Arguments that the tool's schema asks to mirror (`x-mcp-header`): header name and value, not yet encoded.
+    pub arguments: Vec<(String, String)>,
 }
 
 /// What is known about a transport, for status and errors.
@@ -60,6 +74,8 @@ pub struct Evidence {
 pub trait Transport: Send + Sync + fmt::Debug {
     /// Sends a request and waits for its answer.
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<RawText, RequestFailure>>;
+    /// Tells which revision was negotiated; from then on transports with headers say so in each request.
+    fn negotiated(&self, version: ProtocolVersion);
     /// Sends a notification, or the answer to a request of the server.
     fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>>;
     /// Ends the connection: open requests fail with `reason`; resolves when nothing of it is left, within a

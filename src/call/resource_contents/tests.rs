@@ -6,9 +6,8 @@ use crate::protocol::content::LARGE_TEXT_BYTES;
 use crate::protocol::sanitize::Sanitize;
 
 fn map(text: &str, mode: BlobMode, scratch: &Scratch) -> Result<MappedContents> {
-    let raw = RawValue::from_string(text.to_owned()).expect(text);
     let directory = || Ok(scratch.0.clone());
-    map_resource_contents(&raw, mode, &OutputRules::new("srv", "asked:for", Sanitize::Invisible, &directory))
+    map_resource_contents(text, mode, &OutputRules::new("srv", "asked:for", Sanitize::Invisible, &directory))
 }
 
 fn value(text: &str, mode: BlobMode, scratch: &Scratch) -> Value {

@@ -140,7 +140,7 @@ fn mapped(text: &str, sanitize: Sanitize) -> Result<MappedPrompt> {
         large_text_bytes: LARGE_TEXT_BYTES,
         save: &save,
     };
-    map_prompt_result(&raw(text), &rules)
+    map_prompt_result(text, &rules)
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{ServerProcess, ShutdownTimes, StdioRecipe};
 use crate::environment::Environment;
 use crate::error::{Delivery, ErrorCode, ExitFact, McpError};
+use crate::protocol::version::ProtocolVersion;
 use crate::runtime::{self, lock};
 use crate::transport::duplex::{Duplex, accept_frame};
 use crate::transport::frame_lines::{EXCERPT, Line, LineFramer};
@@ -65,11 +66,10 @@ pub fn open(
 ) -> Result<Arc<StdioTransport>, McpError> {
     let listener = Arc::clone(&receiver);
     let spawned = super::spawn(recipe, environment, Box::new(move |line| listener.stderr(line)))?;
-    let pipe = spawned
-        .stdin
-        .into_owned_fd()
-        .and_then(pipe::Sender::from_owned_fd)
-        .map_err(|error| McpError::new(ErrorCode::ConnectFailed, format!("the server's input: {error}")))?;
+    let pipe =
+        spawned.stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd).map_err(|error| {
+            McpError::new(ErrorCode::ConnectFailed, format!("the server's input: {error}"))
+        })?;
     let outbox = Outbox::start(pipe, limits.queued);
     let sink: Arc<Outbox> = Arc::clone(&outbox);
     let transport = Arc::new(StdioTransport {
@@ -83,7 +83,11 @@ pub fn open(
     Ok(transport)
 }
 
-async fn read_until_end(transport: Arc<StdioTransport>, mut stdout: ChildStdout, receiver: Arc<dyn Receiver>) {
+async fn read_until_end(
+    transport: Arc<StdioTransport>,
+    mut stdout: ChildStdout,
+    receiver: Arc<dyn Receiver>,
+) {
     let mut framer = LineFramer::new(transport.limits.message);
     let process = Arc::clone(&transport.process);
     let exited = process.exited();
@@ -182,6 +186,8 @@ impl Transport for StdioTransport {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<RawText, RequestFailure>> {
         Box::pin(self.duplex.request(request))
     }
+
+    fn negotiated(&self, _version: ProtocolVersion) {}
 
     fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>> {
         let sent = self.duplex.send(frame);
