@@ -411,7 +411,6 @@ describe('cancelling', () => {
 
   test('PRO-07 every asynchronous method takes a signal', async () => {
     await withFaulty(['--list-silent'], async (manager) => {
-      await manager.connect();
       const reason = new Error('enough');
       const options = { signal: AbortSignal.abort(reason) };
       const attempts: Promise<unknown>[] = [
