@@ -402,12 +402,7 @@ describe('listeners', () => {
         'x'.repeat(100) +
         '"}}';
       const before = process.memoryUsage().rss;
-      const flood = manager.callTool('mcp__s__raw-lines', {
-        lines: [
-          ...Array.from({ length: 100_000 }, () => line),
-          '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}',
-        ],
-      });
+      const flood = manager.callTool('mcp__s__flood', { line, count: 100_000 });
       const echo = manager.callTool('mcp__s__echo', { a: 1 });
       const end = Date.now() + 1000;
       while (Date.now() < end);
