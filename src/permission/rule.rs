@@ -329,11 +329,10 @@ fn widened(text: &str) -> Option<Target> {
     if server.contains('*') {
         return Some(Target::Servers(Pattern::new(server, piece), tools));
     }
-    let server = normalize_server_name(server);
     Some(if server.is_empty() {
         Target::Servers(Pattern { head: String::new(), middle: Vec::new(), tail: String::new() }, tools)
     } else {
-        Target::Server(server, tools)
+        Target::Server(normalize_server_name(server), tools)
     })
 }
 
