@@ -87,8 +87,6 @@ describe('.mcp.json', () => {
     });
   });
 
-  test.todo('CFG-02 the deepest directory wins');
-
   test('CFG-09 SEC-03 the report shows no secret', async () => {
     const text = `{ "mcpServers": { "a": { "command": "x", "env": { "API_KEY": "sk-very-secret" } } } }`;
     await withManager(project(text), async (manager) => {

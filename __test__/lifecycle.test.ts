@@ -386,7 +386,7 @@ describe('restart, reconnect, disconnect, switch', () => {
 });
 
 describe('listeners', () => {
-  test('Q9 listeners that throw stop neither answers nor later events', async () => {
+  test('Q9 listeners and an onProgress that throw stop neither answers nor later events', async () => {
     const ended = await runHost('throwing-listeners.mjs');
     expect(ended).toMatchObject({ code: 0, signal: null });
     expect(JSON.parse(ended.stdout)).toEqual({ answers: 20, changes: 3 });

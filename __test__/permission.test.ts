@@ -248,7 +248,8 @@ describe('onPermission', () => {
       const call = caught(manager.callTool('mcp__s__echo'));
       await eventually(() => signal !== undefined);
       await manager.close();
-      expect((await call).code).toBe('MANAGER_CLOSED');
+      const error = await Promise.race([call, pause(3000)]);
+      expect(error).toMatchObject({ code: 'MANAGER_CLOSED' });
       expect(signal?.aborted).toBe(true);
     });
   });
