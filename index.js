@@ -36,6 +36,7 @@ class McpManager extends EventEmitter {
   #keepAlive;
   #timer;
   #draining = false;
+  #flushDue = false;
   #closed;
   #exit;
 
@@ -317,6 +318,7 @@ class McpManager extends EventEmitter {
           if (!this.#open.has(id)) return;
           this.#settle(id, call);
           this.#native.cancel(id);
+          this.#flushSoon();
           reject(signal.reason);
         };
         signal.addEventListener('abort', abort, { once: true });
@@ -329,6 +331,17 @@ class McpManager extends EventEmitter {
       this.#open.set(id, call);
       const flags = (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
       start(id, flags);
+      this.#flushSoon();
+    });
+  }
+
+  /** At the end of the turn everything that it has sent is written together. */
+  #flushSoon() {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    queueMicrotask(() => {
+      this.#flushDue = false;
+      this.#native.flush();
     });
   }
 
@@ -373,11 +386,13 @@ class McpManager extends EventEmitter {
       }
       case 'progress': {
         const call = this.#open.get(letter.id);
-        if (call?.onProgress !== undefined) contained(() => call.onProgress(letter.value));
+        if (call?.onProgress !== undefined) contained('onProgress', () => call.onProgress(letter.value));
         return;
       }
       case 'event':
-        if (this.listenerCount(letter.name) > 0) contained(() => this.emit(letter.name, letter.value));
+        if (this.listenerCount(letter.name) > 0) {
+          contained(`a listener of '${letter.name}'`, () => this.emit(letter.name, letter.value));
+        }
         return;
       case 'question':
         void this.#answer(letter);
@@ -435,13 +450,15 @@ function fill(letter, { places, texts }) {
   });
 }
 
-/** A listener that throws is the listener's problem, not that of the letters behind it. */
-function contained(run) {
+/** A listener that throws is reported and holds up neither the letters behind it nor the process. */
+function contained(what, run) {
   try {
     run();
   } catch (error) {
-    process.nextTick(() => {
-      throw error;
+    process.emitWarning(`${what} threw: ${errors.describe(error)}`, {
+      type: 'McpListenerWarning',
+      code: 'LISTENER_THREW',
+      detail: error instanceof Error ? error.stack : undefined,
     });
   }
 }

@@ -69,6 +69,11 @@ impl ProgressTable {
         WatchGuard { table: Arc::clone(self), id }
     }
 
+    /// Ends the watching of a request whose answer has come.
+    pub fn end(&self, id: u64) {
+        lock(&self.watched).remove(&id);
+    }
+
     /// Takes a notification; `false` when its token belongs to no open request.
     pub fn notice(&self, params: &str) -> bool {
         let Ok(notice) = serde_json::from_str::<Notice>(params) else {
@@ -106,6 +111,6 @@ pub struct WatchGuard {
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        lock(&self.table.watched).remove(&self.id);
+        self.table.end(self.id);
     }
 }

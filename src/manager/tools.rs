@@ -126,7 +126,7 @@ impl Manager {
         options: CallOptions,
     ) -> Result<CallOutcome, McpError> {
         self.open_for_use()?;
-        check_depth(&arguments)?;
+        check_depth("args", &arguments)?;
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options).await?,
@@ -304,13 +304,13 @@ impl Manager {
 }
 
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
-fn check_depth(arguments: &str) -> Result<(), McpError> {
-    if json_scan::scan(arguments).depth <= json_scan::MAX_DEPTH {
+fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
+    if json_scan::scan(text).depth <= json_scan::MAX_DEPTH {
         return Ok(());
     }
-    let message = format!("args: nested deeper than {}", json_scan::MAX_DEPTH);
+    let message = format!("{parameter}: nested deeper than {}", json_scan::MAX_DEPTH);
     Err(McpError::new(ErrorCode::InvalidArgument, message)
-        .with(|facts| facts.parameter = Some("args".to_owned())))
+        .with(|facts| facts.parameter = Some(parameter.to_owned())))
 }
 
 pub(super) fn shown(name: &str) -> String {
@@ -376,6 +376,7 @@ impl Manager {
         params: &str,
         options: CallOptions,
     ) -> Result<String, McpError> {
+        check_depth("params", params)?;
         let connection = self.connection(server).await?;
         let clocks = connection.settings().clocks;
         let bad = |why: &str| {
