@@ -12,7 +12,9 @@ use crate::client::progress::ProgressTable;
 use crate::config::spec::{InheritEnv, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::host::Host;
 use crate::runtime::write;
+use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
 use crate::transport::{CloseMode, Evidence, Transport};
@@ -65,6 +67,12 @@ fn start_transport(shared: &Shared, inbound: Arc<Inbound>) -> Result<Arc<dyn Tra
             let recipe = stdio_recipe(shared, spec);
             let transport = channel::open(&recipe, &shared.settings.environment, limits, inbound)?;
             Ok(transport)
+        }
+        TransportSpec::Sdk { name } => {
+            let limits =
+                InProcessLimits { message: shared.settings.max_message, queued: shared.settings.max_queued };
+            let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
+            Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
         other => Err(McpError::new(
             ErrorCode::ConfigInvalid,

@@ -5,6 +5,7 @@
 
 pub mod duplex;
 pub mod frame_lines;
+pub mod in_process;
 pub mod outbox;
 pub mod stdio;
 
