@@ -14,9 +14,11 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::host::Host;
 use crate::runtime::write;
+use crate::secret::{SafeUrl, Secret};
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
+use crate::transport::websocket::{self, WebSocketLimits, WebSocketRecipe};
 use crate::transport::{CloseMode, Evidence, Transport};
 
 /// Why an attempt failed, and what that means for the next one.
@@ -74,11 +76,44 @@ fn start_transport(shared: &Shared, inbound: Arc<Inbound>) -> Result<Arc<dyn Tra
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
             Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
+        TransportSpec::WebSocket(spec) => {
+            let headers = spec.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+            Ok(open_websocket(shared, &spec.url, headers, inbound))
+        }
+        TransportSpec::WsIde(spec) => {
+            let token = spec.auth_token.iter().map(|token| (IDE_AUTHORIZATION.to_owned(), token.clone()));
+            Ok(open_websocket(shared, &spec.url, token.collect(), inbound))
+        }
         other => Err(McpError::new(
             ErrorCode::ConfigInvalid,
             format!("servers of type \"{}\" cannot be connected by this version", other.kind()),
         )),
     }
+}
+
+/// The header an editor expects its token in (IDE-01).
+const IDE_AUTHORIZATION: &str = "X-Claude-Code-Ide-Authorization";
+
+fn open_websocket(
+    shared: &Shared,
+    url: &SafeUrl,
+    headers: Vec<(String, Secret<String>)>,
+    inbound: Arc<Inbound>,
+) -> Arc<dyn Transport> {
+    let recipe = WebSocketRecipe {
+        url: url.clone(),
+        headers,
+        tls: shared.spec.tls.clone(),
+        proxy: shared.spec.proxy.clone(),
+        environment: Arc::clone(&shared.settings.environment),
+        connect: shared.settings.clocks.connect,
+    };
+    let limits = WebSocketLimits {
+        message: shared.settings.max_message,
+        queued: shared.settings.max_queued,
+        ping: shared.settings.ping,
+    };
+    websocket::open(recipe, limits, inbound)
 }
 
 fn stdio_recipe(shared: &Shared, spec: &StdioSpec) -> StdioRecipe {
@@ -102,6 +137,9 @@ fn kind_of(error: &McpError) -> FailureKind {
     match error.code() {
         ErrorCode::AuthRequired => FailureKind::Challenge,
         ErrorCode::ConnectFailed if error.facts().rpc_code.is_some() => FailureKind::Lasting,
+        ErrorCode::HttpStatus if matches!(error.facts().status, Some(408 | 425 | 429 | 500..)) => {
+            FailureKind::Passing
+        }
         ErrorCode::ConnectFailed
         | ErrorCode::ConnectTimeout
         | ErrorCode::ConnectionLost

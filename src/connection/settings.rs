@@ -12,6 +12,7 @@ use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
 use crate::transport::stdio::ShutdownTimes;
+use crate::transport::websocket::PingTimes;
 
 /// The clocks of PRO-06; the human one is [`crate::deadline::Deadline::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct ConnectionSettings {
     pub max_queued: usize,
     /// Times of the closing steps.
     pub shutdown: ShutdownTimes,
+    /// When servers behind a WebSocket have to show that they live.
+    pub ping: PingTimes,
     /// What the host says of itself.
     pub introduction: Introduction,
     /// Environment of the host.

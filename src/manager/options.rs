@@ -20,6 +20,7 @@ use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::sanitize::Sanitize;
 use crate::transport::stdio::ShutdownTimes;
+use crate::transport::websocket::PingTimes;
 
 /// Options in force.
 #[derive(Debug)]
@@ -149,6 +150,13 @@ struct ShutdownOption {
     term_ms: Option<u64>,
     fast_int_ms: Option<u64>,
     fast_term_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PingOption {
+    ping_interval_ms: Option<u64>,
+    pong_timeout_ms: Option<u64>,
 }
 
 type Members<'a> = std::collections::HashMap<String, &'a RawValue>;
@@ -283,6 +291,7 @@ fn connection_settings(
         max_message: count(members, "maxMessageBytes", MAX_BYTES)?,
         max_queued: count(members, "maxQueuedBytes", MAX_BYTES)?,
         shutdown: shutdown(members)?,
+        ping: ping(members)?,
         introduction: Introduction {
             identity,
             features: ClientFeatures { roots: true, ..ClientFeatures::default() },
@@ -313,3 +322,19 @@ fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
         fast_term: own.fast_term_ms.map_or(preset.fast_term, Duration::from_millis),
     })
 }
+
+fn ping(members: &Members<'_>) -> Result<PingTimes, McpError> {
+    let own = take::<PingOption>(members, "ws")?.unwrap_or_default();
+    let preset = PingTimes::default();
+    // A clock that ticks all the time would be no clock.
+    let at_least = |millis: Option<u64>, preset: Duration| {
+        millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
+    };
+    Ok(PingTimes {
+        interval: at_least(own.ping_interval_ms, preset.interval),
+        timeout: at_least(own.pong_timeout_ms, preset.timeout),
+    })
+}
+
+/// Longest time between pings: a day.
+const MAX_PING_MILLIS: u64 = 24 * 3_600_000;

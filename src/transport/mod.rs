@@ -9,6 +9,7 @@ pub mod frame_lines;
 pub mod in_process;
 pub mod outbox;
 pub mod stdio;
+pub mod websocket;
 
 use std::fmt;
 use std::future::Future;
