@@ -207,6 +207,13 @@ export interface McpManagerOptions {
     /** Fast mode: from SIGINT to SIGKILL, in ms. Default 1000. */
     fastTermMs?: number;
   };
+  /** When servers behind a WebSocket have to show that they live. */
+  ws?: {
+    /** From one ping to the next, in ms. Default 30 000. */
+    pingIntervalMs?: number;
+    /** Longest silence after a ping, in ms; then the connection is lost. Default 10 000. */
+    pongTimeoutMs?: number;
+  };
   /** How often and when a lost server is tried again. */
   retry?: {
     /** Tries in a row before the state is `failed`. Default 5. */

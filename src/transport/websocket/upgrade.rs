@@ -150,25 +150,35 @@ fn judge(head: &ReplyHead, key: &str, offered: &str) -> Result<(), String> {
 async fn read_body_start(wire: &mut Wire, head: &mut ReplyHead) -> String {
     let mut body = std::mem::take(&mut head.rest);
     let read = async {
-        while body.len() < BODY_SHOWN {
+        while body_start(head, &body).1 {
             match wire.read_buf(&mut body).await {
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
         }
     };
-    let expected = head.values("content-length").next() != Some("0");
-    if expected {
-        let _ = tokio::time::timeout(BODY_PATIENCE, read).await;
-    }
-    let mut shown = body.as_slice();
-    if head.lists("transfer-encoding", "chunked")
-        && let Some(at) = memchr::memmem::find(shown, b"\r\n")
-    {
-        shown = &shown[at + 2..];
-    }
-    let text = String::from_utf8_lossy(&shown[..shown.len().min(BODY_SHOWN)]);
-    unicode::clean_str_lossy(text.trim())
+    // What has come by then is shown.
+    let _ = tokio::time::timeout(BODY_PATIENCE, read).await;
+    clean(body_start(head, &body).0)
+}
+
+/// The part of the bytes behind a head that is the beginning of its body, and whether more of it is wanted.
+fn body_start<'a>(head: &ReplyHead, bytes: &'a [u8]) -> (&'a [u8], bool) {
+    let (content, length) = if head.lists("transfer-encoding", "chunked") {
+        // The first chunk is enough for people.
+        let Some(at) = memchr::memmem::find(bytes, b"\r\n") else { return (&[], bytes.len() < BODY_SHOWN) };
+        let size = std::str::from_utf8(&bytes[..at]).ok().and_then(|text| text.split(';').next());
+        (&bytes[at + 2..], size.and_then(|size| usize::from_str_radix(size.trim(), 16).ok()).unwrap_or(0))
+    } else {
+        let length = head.values("content-length").next().and_then(|length| length.parse().ok());
+        (bytes, length.unwrap_or(BODY_SHOWN))
+    };
+    let wanted = length.min(BODY_SHOWN);
+    (&content[..content.len().min(wanted)], content.len() < wanted)
+}
+
+fn clean(bytes: &[u8]) -> String {
+    unicode::clean_str_lossy(String::from_utf8_lossy(bytes).trim())
 }
 
 fn refusal(head: &ReplyHead, shown: &str) -> McpError {
@@ -194,7 +204,7 @@ fn describe(problem: HeadProblem) -> McpError {
             failed(format!("the head of the server's answer is longer than {limit} bytes"))
         }
         HeadProblem::NotHttp(bytes) => {
-            let shown = unicode::clean_str_lossy(&String::from_utf8_lossy(&bytes));
+            let shown = clean(&bytes);
             failed("the server does not speak HTTP on this port")
                 .with(|facts| facts.first_bytes = (!shown.is_empty()).then_some(shown))
         }

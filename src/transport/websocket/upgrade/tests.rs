@@ -84,3 +84,24 @@ async fn refusals_are_told_apart() {
         assert_eq!(error.facts().first_bytes.as_deref(), Some("sorry"));
     }
 }
+
+#[tokio::test]
+async fn the_first_bytes_of_a_body_are_found() {
+    let long = "y".repeat(1_000);
+    let cases = [
+        ("Content-Length: 5", "hello world", "hello", false),
+        ("Content-Length: 5", "he", "he", true),
+        ("Content-Length: 0", "", "", false),
+        ("X: y", "open end", "open end", true),
+        ("X: y", &long, &long[..BODY_SHOWN], false),
+        ("Transfer-Encoding: chunked", "b\r\nhello world\r\n0\r\n\r\n", "hello world", false),
+        ("Transfer-Encoding: chunked", "B;x=1\r\nhello", "hello", true),
+        ("Transfer-Encoding: chunked", "b", "", true),
+        ("Transfer-Encoding: chunked", "zz\r\nhello", "", false),
+    ];
+    for (header, bytes, expected, more) in cases {
+        let text = format!("HTTP/1.1 404 N\r\n{header}\r\n\r\n");
+        let head = read_head(&mut text.as_bytes(), 10_000).await.unwrap();
+        assert_eq!(body_start(&head, bytes.as_bytes()), (expected.as_bytes(), more), "{header} {bytes:?}");
+    }
+}
