@@ -3,6 +3,7 @@
 //! Owns: moving frames, matching answers to requests, ending. Does not know MCP methods beyond the
 //! notification that cancels a request.
 
+pub mod connector;
 pub mod duplex;
 pub mod frame_lines;
 pub mod outbox;
