@@ -8,6 +8,7 @@ pub mod duplex;
 pub mod frame_events;
 pub mod frame_lines;
 pub mod http;
+pub mod legacy_sse;
 pub mod outbox;
 pub mod stdio;
 

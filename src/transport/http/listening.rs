@@ -87,6 +87,9 @@ impl Shared {
         let mut reader = EventReader::new(response, self.limits.message, &position.last_id);
         while let Some(event) = reader.next().await {
             self.take_unasked(event);
+            if reader.is_stuck() {
+                break;
+            }
             position.last_id = reader.last_id().to_vec();
         }
         position.last_id = reader.last_id().to_vec();

@@ -10,9 +10,9 @@ mod listening;
 pub mod pause;
 pub mod redirect;
 pub mod response_body;
-mod sending;
+pub(super) mod sending;
 pub mod session_id;
-mod stream;
+pub(super) mod stream;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +99,7 @@ struct Session {
 }
 
 /// What all exchanges of a transport share.
-struct Shared {
+pub(super) struct Shared {
     url: RwLock<Url>,
     headers: HeaderMap,
     network: Network,
@@ -130,9 +130,14 @@ impl fmt::Debug for HttpTransport {
 /// # Errors
 /// `CONFIG_INVALID` for a header that cannot be one.
 pub fn open(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<Arc<HttpTransport>, McpError> {
+    share(recipe, receiver).map(|shared| Arc::new(HttpTransport { shared }))
+}
+
+/// The part that transports over HTTP have in common.
+pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<Arc<Shared>, McpError> {
     let headers = headers::configured(&recipe.headers)?;
     let session = Session { version: recipe.version, ..Session::default() };
-    let shared = Arc::new(Shared {
+    Ok(Arc::new(Shared {
         url: RwLock::new(recipe.url),
         headers,
         network: Network::new(recipe.tls, recipe.proxy, recipe.environment, recipe.limits.connect),
@@ -144,8 +149,7 @@ pub fn open(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<Arc<HttpT
         open: watch::Sender::new(0),
         expired: AtomicBool::new(false),
         listening: AtomicBool::new(false),
-    });
-    Ok(Arc::new(HttpTransport { shared }))
+    }))
 }
 
 impl Shared {
@@ -153,8 +157,31 @@ impl Shared {
         read(&self.url).clone()
     }
 
-    fn version(&self) -> Option<ProtocolVersion> {
+    pub(super) fn limits(&self) -> &HttpLimits {
+        &self.limits
+    }
+
+    pub(super) fn version(&self) -> Option<ProtocolVersion> {
         lock(&self.session).version
+    }
+
+    pub(super) fn negotiated(&self, version: ProtocolVersion) {
+        lock(&self.session).version = Some(version);
+    }
+
+    pub(super) fn last_status(&self) -> Option<u16> {
+        lock(&self.session).last_status
+    }
+
+    /// Ends everything under way; the first reason counts.
+    pub(super) fn finish(&self, reason: McpError) {
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            if first {
+                *ended = Some(reason);
+            }
+            first
+        });
     }
 
     fn is_modern(&self) -> bool {
@@ -162,7 +189,7 @@ impl Shared {
     }
 
     /// Completes when the transport ends, with the reason.
-    async fn end(&self) -> McpError {
+    pub(super) async fn end(&self) -> McpError {
         let mut ended = self.ended.subscribe();
         let reason = match ended.wait_for(Option::is_some).await {
             Ok(reason) => (*reason).clone(),
@@ -293,13 +320,7 @@ async fn close(shared: &Shared, mode: CloseMode, reason: McpError) {
         // Each of them is either refused or lost, and the callers have to know which.
         let _ = tokio::time::timeout(LAST_ANSWERS, open.wait_for(|open| *open == 0)).await;
     }
-    shared.ended.send_if_modified(|ended| {
-        let first = ended.is_none();
-        if first {
-            *ended = Some(reason);
-        }
-        first
-    });
+    shared.finish(reason);
     let patience = if mode == CloseMode::Fast { FAST_GOODBYE } else { GOODBYE };
     if !shared.expired.load(Ordering::Acquire) {
         let _ = tokio::time::timeout(patience, shared.say_goodbye()).await;
@@ -312,7 +333,7 @@ impl Transport for HttpTransport {
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
-        lock(&self.shared.session).version = Some(version);
+        self.shared.negotiated(version);
     }
 
     fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>> {
@@ -336,18 +357,13 @@ impl Transport for HttpTransport {
     }
 
     fn last_status(&self) -> Option<u16> {
-        lock(&self.shared.session).last_status
+        self.shared.last_status()
     }
 }
 
 impl Drop for HttpTransport {
     fn drop(&mut self) {
-        self.shared.ended.send_if_modified(|ended| {
-            ended.get_or_insert_with(|| {
-                McpError::new(ErrorCode::ConnectionLost, "the connection was given up")
-            });
-            true
-        });
+        self.shared.finish(McpError::new(ErrorCode::ConnectionLost, "the connection was given up"));
     }
 }
 

@@ -20,11 +20,11 @@ const BUSY: Duration = Duration::from_secs(1);
 /// Longest pause inside of a handshake; beyond it the attempt fails and the next one is due later.
 const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of an error answer that are read: enough for a JSON-RPC error with data.
-pub(super) const ERROR_BODY: usize = 1024 * 1024;
+pub(in crate::transport) const ERROR_BODY: usize = 1024 * 1024;
 
 /// Whether a busy server is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(in crate::transport) enum Patience {
     /// Once, after whatever pause it asks for.
     Full,
     /// Once, after a short pause: a handshake is repeated as a whole.
@@ -35,7 +35,7 @@ pub(super) enum Patience {
 
 impl Shared {
     /// Headers of every request: configured, session, version.
-    pub(super) fn base_headers(
+    pub(in crate::transport) fn base_headers(
         &self,
         version: Option<ProtocolVersion>,
         with_session: bool,
@@ -51,11 +51,7 @@ impl Shared {
         (map, session.is_some())
     }
 
-    /// Sends a request and gives the head of its answer, whatever its status.
-    ///
-    /// # Errors
-    /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
-    /// run), `REDIRECT_REFUSED`.
+    /// Sends a request to the server's URL; see [`Shared::deliver_to`].
     pub(super) async fn deliver(
         &self,
         method: Method,
@@ -63,11 +59,28 @@ impl Shared {
         body: Option<String>,
         patience: Patience,
     ) -> Result<Response, McpError> {
-        let mut request = Request::new(method, self.url());
+        self.deliver_to(None, method, map, body, patience).await
+    }
+
+    /// Sends a request and gives the head of its answer, whatever its status. `None` is the server's URL.
+    ///
+    /// # Errors
+    /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
+    /// run), `REDIRECT_REFUSED`.
+    pub(in crate::transport) async fn deliver_to(
+        &self,
+        url: Option<Url>,
+        method: Method,
+        map: HeaderMap,
+        body: Option<String>,
+        patience: Patience,
+    ) -> Result<Response, McpError> {
+        let whole = url.is_none();
+        let mut request = Request::new(method, url.unwrap_or_else(|| self.url()));
         *request.headers_mut() = map;
         *request.body_mut() = body.map(reqwest::Body::from);
         self.pause.over().await;
-        let response = self.follow(&request).await?;
+        let response = self.follow(&request, whole).await?;
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
             return Ok(response);
@@ -80,12 +93,12 @@ impl Shared {
         }
         drop(response);
         self.pause.over().await;
-        self.follow(&request).await
+        self.follow(&request, whole).await
     }
 
-    /// Follows redirects hop by hop.
-    async fn follow(&self, request: &Request) -> Result<Response, McpError> {
-        let mut url = self.url();
+    /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
+    async fn follow(&self, request: &Request, whole: bool) -> Result<Response, McpError> {
+        let mut url = request.url().clone();
         for _ in 0..=MOST_HOPS {
             let client = self.network.client(&url).await?;
             let mut hop = request.try_clone().ok_or_else(|| {
@@ -100,7 +113,7 @@ impl Shared {
             match redirect::next(&url, request.method(), status, location.as_deref())? {
                 Next::Here => return Ok(response),
                 Next::Follow(target) => {
-                    if matches!(status.as_u16(), 301 | 308) {
+                    if whole && matches!(status.as_u16(), 301 | 308) {
                         write(&self.url).clone_from(&target);
                     }
                     url = target;
@@ -111,7 +124,7 @@ impl Shared {
     }
 
     /// Sends a message that has no answer.
-    pub(super) async fn notify(&self, frame: String) -> Result<(), McpError> {
+    pub(in crate::transport) async fn notify(&self, frame: String) -> Result<(), McpError> {
         let (mut map, in_session) = self.base_headers(self.version(), true);
         headers::add_post(&mut map);
         let delivered = self.deliver(Method::POST, map, Some(frame), Patience::Full).await;
@@ -124,7 +137,7 @@ impl Shared {
     }
 
     /// The error for an answer with a status other than 2xx.
-    pub(super) async fn refusal(&self, response: &mut Response, in_session: bool) -> McpError {
+    pub(in crate::transport) async fn refusal(&self, response: &mut Response, in_session: bool) -> McpError {
         let body = response_body::beginning(response, ERROR_BODY).await;
         let error = judge(response, &body, in_session, answer::refused);
         if error.code() == ErrorCode::SessionExpired {
@@ -134,7 +147,7 @@ impl Shared {
     }
 
     /// Ends the session at the server, if there is one (mcp:HTTPL-24, E12).
-    pub(super) async fn say_goodbye(&self) {
+    pub(in crate::transport) async fn say_goodbye(&self) {
         let (map, in_session) = self.base_headers(self.version(), true);
         if !in_session || self.is_modern() {
             return;
@@ -145,7 +158,7 @@ impl Shared {
 }
 
 /// Applies a judgement to an answer and the beginning of its body.
-pub(super) fn judge(
+pub(in crate::transport) fn judge(
     response: &Response,
     body: &[u8],
     in_session: bool,
@@ -162,12 +175,17 @@ pub(super) fn judge(
 }
 
 /// What was asked, for people.
-pub(super) fn asked(url: &Url) -> String {
+pub(in crate::transport) fn asked(url: &Url) -> String {
     format!("the request to {}", place(url))
 }
 
 /// The error for an answer whose connection broke.
-pub(super) fn broken(response: &Response, shared: &Shared, error: &reqwest::Error, seen: usize) -> McpError {
+pub(in crate::transport) fn broken(
+    response: &Response,
+    shared: &Shared,
+    error: &reqwest::Error,
+    seen: usize,
+) -> McpError {
     let cause = shared.network.describe(error, response.url());
     let message = format!("the answer broke off after {seen} bytes: {}", cause.message());
     McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {

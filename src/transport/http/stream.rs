@@ -19,7 +19,7 @@ use crate::transport::http::response_body;
 const SHORTEST_DELAY: Duration = Duration::from_millis(100);
 
 /// Reads the events of one response.
-pub(crate) struct EventReader {
+pub(in crate::transport) struct EventReader {
     response: Response,
     framer: EventFramer,
     ready: VecDeque<Event>,
@@ -28,12 +28,12 @@ pub(crate) struct EventReader {
 
 impl EventReader {
     /// The events of a response; `last_id` where it goes on from an earlier one.
-    pub(crate) fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
+    pub(in crate::transport) fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
         Self { response, framer: EventFramer::resumed(limit, last_id), ready: VecDeque::new(), limit }
     }
 
     /// The next event; `None` at the end of the stream, whether clean or not.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub(in crate::transport) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -43,24 +43,29 @@ impl EventReader {
                 Ok(None) | Err(_) => return None,
             }
             // An event without end is given up, not only bounded (E13).
-            if self.framer.dropped() > 2 * self.limit as u64 {
+            if self.is_stuck() {
                 return Some(Event::TooLong { length: self.framer.dropped(), id: None });
             }
         }
     }
 
+    /// Whether an event without end was given up: nothing readable follows.
+    pub(in crate::transport) fn is_stuck(&self) -> bool {
+        self.framer.dropped() > 2 * self.limit as u64
+    }
+
     /// The pause the server asked for.
-    pub(crate) fn retry(&self) -> Option<Duration> {
+    pub(in crate::transport) fn retry(&self) -> Option<Duration> {
         self.framer.retry()
     }
 
     /// Id of the last complete event; empty where there is none.
-    pub(crate) fn last_id(&self) -> &[u8] {
+    pub(in crate::transport) fn last_id(&self) -> &[u8] {
         self.framer.last_event_id().unwrap_or_default()
     }
 
     /// The rest of the stream.
-    pub(crate) fn into_response(self) -> Response {
+    pub(in crate::transport) fn into_response(self) -> Response {
         self.response
     }
 }
@@ -153,7 +158,7 @@ fn cut(message: &str) -> RequestFailure {
 
 impl Shared {
     /// GET of a stream; goes on after `last_id` unless that is empty (mcp:HTTPL-13).
-    pub(super) async fn open_stream(&self, last_id: &[u8]) -> Result<Response, McpError> {
+    pub(in crate::transport) async fn open_stream(&self, last_id: &[u8]) -> Result<Response, McpError> {
         let (mut map, _) = self.base_headers(self.version(), true);
         headers::add_get(&mut map);
         if !last_id.is_empty()
