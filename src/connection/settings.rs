@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
-use crate::config::spec::Timeouts;
+use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
@@ -104,4 +104,8 @@ pub struct ConnectionSettings {
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.
     pub inherit_stderr: bool,
+    /// Trust of servers that set none of their own (TLS-01).
+    pub tls: Option<TlsSpec>,
+    /// Proxy of servers that name none of their own (PRX-01).
+    pub proxy: ProxyChoice,
 }

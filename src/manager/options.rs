@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::ConfigOptions;
+use crate::config::spec::{ProxyChoice, TlsSpec};
 use crate::connection::backoff::Backoff;
 use crate::connection::settings::{Clocks, ConnectionSettings};
 use crate::environment::Environment;
@@ -19,6 +20,7 @@ use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::sanitize::Sanitize;
+use crate::secret::{SafeUrl, Secret};
 use crate::transport::stdio::ShutdownTimes;
 use crate::transport::websocket::PingTimes;
 
@@ -299,7 +301,60 @@ fn connection_settings(
         environment,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
+        tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
+        proxy: proxy(members)?,
     })
+}
+
+/// The option `tls`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TlsOption {
+    #[serde(default)]
+    ca: OneOrMany,
+    cert: Option<String>,
+    key: Option<String>,
+    #[serde(default)]
+    insecure_skip_verify: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> Self {
+        OneOrMany::Many(Vec::new())
+    }
+}
+
+impl TlsOption {
+    fn into_spec(self) -> TlsSpec {
+        TlsSpec {
+            ca: match self.ca {
+                OneOrMany::One(one) => vec![one],
+                OneOrMany::Many(many) => many,
+            },
+            cert: self.cert,
+            key: self.key.map(Secret::new),
+            insecure_skip_verify: self.insecure_skip_verify,
+        }
+    }
+}
+
+/// The option `proxy`: a URL, or `false` for none.
+fn proxy(members: &Members<'_>) -> Result<ProxyChoice, McpError> {
+    match members.get("proxy").map(|raw| raw.get()) {
+        None | Some("null") => Ok(ProxyChoice::Inherited),
+        Some("false") => Ok(ProxyChoice::Off),
+        Some(text) => match serde_json::from_str::<String>(text) {
+            Ok(url) if !url.trim().is_empty() => Ok(ProxyChoice::Url(SafeUrl::new(url.trim()))),
+            _ => Err(invalid("proxy", "expected a URL or false")),
+        },
+    }
 }
 
 fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {

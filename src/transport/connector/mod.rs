@@ -3,8 +3,10 @@
 //!
 //! Owns: the TLS configuration and the choice of a proxy. Does not know what is said over a connection.
 
+pub mod client;
 pub mod proxy;
 pub mod tls;
 
+pub use client::Network;
 pub use proxy::{ProxyTarget, proxy_for};
 pub use tls::tls_config;
