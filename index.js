@@ -59,7 +59,8 @@ class McpManager extends EventEmitter {
     if (!this.#keepAlive) this.#timer.unref();
     this.#exit = () => half.closeNow();
     alive.add(this.#exit);
-    collected.register(this, { exit: this.#exit, timer: this.#timer, orphans: this.#sdk.orphans }, this.#exit);
+    const left = { exit: this.#exit, timer: this.#timer, orphans: this.#sdk.orphans };
+    collected.register(this, left, this.#exit);
   }
 
   // ── configuration ──────────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,10 @@ interface Subject {
 const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
 
 function v1(): Subject {
-  const mcp = new McpServerV1({ name: 'one', version: '1.0.0' }, { capabilities: { tools: { listChanged: true } } });
+  const mcp = new McpServerV1(
+    { name: 'one', version: '1.0.0' },
+    { capabilities: { tools: { listChanged: true } } },
+  );
   let cancelled = 0;
   mcp.registerTool('echo', { description: 'Says it again', inputSchema: { a: z.number() } }, ({ a }) =>
     text(JSON.stringify({ a })),
@@ -58,10 +61,15 @@ function v1(): Subject {
 }
 
 function v2(): Subject {
-  const mcp = new McpServerV2({ name: 'two', version: '2.0.0' }, { capabilities: { tools: { listChanged: true } } });
+  const mcp = new McpServerV2(
+    { name: 'two', version: '2.0.0' },
+    { capabilities: { tools: { listChanged: true } } },
+  );
   let cancelled = 0;
-  mcp.registerTool('echo', { description: 'Says it again', inputSchema: z.object({ a: z.number() }) }, ({ a }) =>
-    text(JSON.stringify({ a })),
+  mcp.registerTool(
+    'echo',
+    { description: 'Says it again', inputSchema: z.object({ a: z.number() }) },
+    ({ a }) => text(JSON.stringify({ a })),
   );
   mcp.registerTool('steps', {}, async (context) => {
     const token = context.mcpReq._meta!.progressToken!;
@@ -96,12 +104,21 @@ describe.each([
     await withManager({}, async (manager) => {
       const { server } = make();
       const status = await manager.addSdkServer('s', server);
-      expect(status).toMatchObject({ name: 's', state: 'connected', scope: 'dynamic', type: 'sdk', toolCount: 4 });
+      expect(status).toMatchObject({
+        name: 's',
+        state: 'connected',
+        scope: 'dynamic',
+        type: 'sdk',
+        toolCount: 4,
+      });
       const names = (await manager.listTools()).map(({ name }) => name);
       expect(names).toContain('mcp__s__echo');
       expect(jsonOf(await manager.callTool('mcp__s__echo', { a: 7 }))).toEqual({ a: 7 });
       expect(await manager.ping('s')).toBeGreaterThanOrEqual(0);
-      expect(await caught(manager.callTool('mcp__s__fail'))).toMatchObject({ code: 'TOOL_ERROR', server: 's' });
+      expect(await caught(manager.callTool('mcp__s__fail'))).toMatchObject({
+        code: 'TOOL_ERROR',
+        server: 's',
+      });
       expect(jsonOf(await manager.callTool('mcp__s__echo', { a: 8 }))).toEqual({ a: 8 });
     });
   });
@@ -110,7 +127,11 @@ describe.each([
     await withManager({}, async (manager) => {
       await manager.addSdkServer('s', make().server);
       const seen: number[] = [];
-      const result = await manager.callTool('mcp__s__steps', {}, { onProgress: ({ progress }) => seen.push(progress) });
+      const result = await manager.callTool(
+        'mcp__s__steps',
+        {},
+        { onProgress: ({ progress }) => seen.push(progress) },
+      );
       expect(textOf(result)).toBe('done');
       expect(seen).toEqual([1, 2, 3]);
     });
@@ -126,7 +147,9 @@ describe.each([
       controller.abort();
       expect((await call).name).toBe('AbortError');
       await eventually(() => cancelled() === 1);
-      expect(await caught(manager.callTool('mcp__s__wait', {}, { timeoutMs: 100 }))).toMatchObject({ code: 'TIMEOUT' });
+      expect(await caught(manager.callTool('mcp__s__wait', {}, { timeoutMs: 100 }))).toMatchObject({
+        code: 'TIMEOUT',
+      });
       await eventually(() => cancelled() === 2);
     });
   });
@@ -213,12 +236,15 @@ describe('rules hold for in-process servers too', () => {
   });
 
   test('an entry of type sdk is invalid until its instance is handed over', async () => {
-    await withManager({ servers: { s: { type: 'sdk', name: 's', tools: { include: ['echo'] } } } }, async (manager) => {
-      const report = await manager.load();
-      expect(JSON.stringify(report.errors)).toContain('SDK_INSTANCE_MISSING');
-      expect((await caught(manager.connect('s'))).code).toBe('CONFIG_INVALID');
-      expect((await manager.addSdkServer('s', v1().server)).state).toBe('connected');
-    });
+    await withManager(
+      { servers: { s: { type: 'sdk', name: 's', tools: { include: ['echo'] } } } },
+      async (manager) => {
+        const report = await manager.load();
+        expect(JSON.stringify(report.errors)).toContain('SDK_INSTANCE_MISSING');
+        expect((await caught(manager.connect('s'))).code).toBe('CONFIG_INVALID');
+        expect((await manager.addSdkServer('s', v1().server)).state).toBe('connected');
+      },
+    );
   });
 
   test('options of the server count: tools, timeouts, disabled', async () => {
@@ -297,8 +323,10 @@ class OwnServer implements SdkServer {
   async connect(transport: SdkTransport): Promise<void> {
     this.connects += 1;
     this.transport = transport;
-    transport.onmessage = (message) => this.take(message as Message);
-    transport.onclose = () => (this.closes += 1);
+    Object.assign(transport, {
+      onmessage: (message: Message) => this.take(message),
+      onclose: () => (this.closes += 1),
+    });
     await transport.start();
   }
 
@@ -374,7 +402,10 @@ describe('F-072 a server of one’s own', () => {
       const server = new OwnServer({ echo: (args) => text(JSON.stringify(args)) });
       await manager.addSdkServer('s', server);
       const args = { text: 'é\u2028"\\', list: [1, 2.5, null], __proto__: { x: 1 } };
-      expect(jsonOf(await manager.callTool('mcp__s__echo', args))).toEqual({ text: 'é\u2028"\\', list: [1, 2.5, null] });
+      expect(jsonOf(await manager.callTool('mcp__s__echo', args))).toEqual({
+        text: 'é\u2028"\\',
+        list: [1, 2.5, null],
+      });
       expect(server.received.every((message) => typeof message === 'object')).toBe(true);
       expect(server.connects).toBe(1);
     });
@@ -422,7 +453,9 @@ describe('F-072 a server of one’s own', () => {
       const server = new OwnServer({ make: ({ size }) => text('é'.repeat(Number(size))) });
       await manager.addSdkServer('s', server);
       expect(textOf(await manager.callTool('mcp__s__make', { size: 500_000 }))).toBe('é'.repeat(500_000));
-      expect((await caught(manager.callTool('mcp__s__make', { size: 1_500_000 }))).code).toBe('MESSAGE_TOO_LARGE');
+      expect((await caught(manager.callTool('mcp__s__make', { size: 1_500_000 }))).code).toBe(
+        'MESSAGE_TOO_LARGE',
+      );
       expect(textOf(await manager.callTool('mcp__s__make', { size: 1 }))).toBe('é');
       const sent = 'ß'.repeat(300_000);
       await manager.callTool('mcp__s__make', { size: 1, sent });
@@ -446,6 +479,22 @@ describe('F-072 a server of one’s own', () => {
       await manager.addSdkServer('s', new OwnServer({ echo: (args) => text(JSON.stringify(args)) }));
       const calls = Array.from({ length: 100 }, (_, n) => manager.callTool('mcp__s__echo', { n }));
       expect((await Promise.all(calls)).map((result) => jsonOf(result).n)).toEqual(calls.map((_, n) => n));
+    });
+  });
+
+  test('is told of the end of a manager that was forgotten', async () => {
+    const source = `
+      const { McpManager } = require('./index.js');
+      const { McpServer } = require('@modelcontextprotocol/sdk/server/mcp.js');
+      const server = new McpServer({ name: 's', version: '1' });
+      server.registerTool('t', {}, async () => ({ content: [] }));
+      server.server.onclose = () => { console.log('closed'); process.exit(); };
+      const add = async () => void (await new McpManager({ config: false }).addSdkServer('s', server));
+      add().then(() => setInterval(gc, 50));
+    `;
+    expect(await runNode(['--expose-gc', '-e', source], 15_000)).toMatchObject({
+      code: 0,
+      stdout: 'closed\n',
     });
   });
 

@@ -1,7 +1,12 @@
 /** Servers behind a WebSocket (WS-01, WS-02, F-053, F-068), against a server made with the `ws` package. */
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server as HttpServer } from 'node:http';
-import { connect as tcpConnect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net';
+import {
+  connect as tcpConnect,
+  createServer as createTcpServer,
+  type AddressInfo,
+  type Socket,
+} from 'node:net';
 import { createServer as createTlsServer } from 'node:https';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocketServer, type WebSocket } from 'ws';
@@ -46,7 +51,7 @@ class Peer {
       this.upgrades.push(request);
       this.sockets.push(socket);
       socket.on('message', (data, binary) => {
-        expect(binary).toBe(false);
+        if (binary) throw new Error('messages are text');
         void this.take(JSON.parse(String(data)) as Message, socket);
       });
       socket.on('close', (code) => this.closes.push(code));
@@ -83,7 +88,11 @@ class Peer {
     } else if (method === 'tools/list') {
       reply({ tools: Object.keys(this.tools).map((name) => ({ name, inputSchema: { type: 'object' } })) });
     } else if (method === 'tools/call') {
-      const result = await this.tools[message.params!.name!](message.params!.arguments ?? {}, message, socket);
+      const result = await this.tools[message.params!.name!](
+        message.params!.arguments ?? {},
+        message,
+        socket,
+      );
       if (result !== undefined) reply(result);
     } else {
       reply({});
@@ -170,7 +179,9 @@ describe('WS-01 a server behind a WebSocket', () => {
       const { id } = server.received.at(-1)!;
       controller.abort();
       expect((await call).name).toBe('AbortError');
-      const cancel = await eventually(() => server.received.find(({ method }) => method === 'notifications/cancelled'));
+      const cancel = await eventually(() =>
+        server.received.find(({ method }) => method === 'notifications/cancelled'),
+      );
       expect(cancel.params!.requestId).toBe(id);
     });
   });
@@ -241,7 +252,12 @@ describe('WS-01 a server behind a WebSocket', () => {
 
   test('ws-ide sends its token in its own header', async () => {
     const server = await peer();
-    const ide = { type: 'ws-ide', url: `ws://127.0.0.1:${server.port}`, ideName: 'Editor', authToken: 'secret-token' } as const;
+    const ide = {
+      type: 'ws-ide',
+      url: `ws://127.0.0.1:${server.port}`,
+      ideName: 'Editor',
+      authToken: 'secret-token',
+    } as const;
     await withManager({ ...FAST, servers: { ide } }, async (manager) => {
       await manager.connect();
       expect(manager.status('ide')).toMatchObject({ state: 'connected', type: 'ws-ide' });
@@ -260,7 +276,12 @@ describe('F-068 the end of a connection', () => {
       server,
       async (manager) => {
         const error = await caught(manager.callTool('mcp__s__end'));
-        expect(error).toMatchObject({ code: 'CONNECTION_LOST', server: 's', delivered: 'unknown', retryable: true });
+        expect(error).toMatchObject({
+          code: 'CONNECTION_LOST',
+          server: 's',
+          delivered: 'unknown',
+          retryable: true,
+        });
         expect(error.message).toContain(String(code));
         expect(error.message).toContain('because');
         expect(error['data']).toEqual({ closeCode: code, closeReason: 'because' });
@@ -435,7 +456,9 @@ describe('WS-02 F-053 through a proxy', () => {
       async (manager) => {
         expect(jsonOf(await manager.callTool('mcp__s__echo', { a: 1 }))).toEqual({ a: 1 });
         expect(heads[0]).toContain(`CONNECT 127.0.0.1:${server.port} HTTP/1.1\r\n`);
-        expect(heads[0]).toContain(`Proxy-Authorization: Basic ${Buffer.from('us@er:pass-word').toString('base64')}`);
+        expect(heads[0]).toContain(
+          `Proxy-Authorization: Basic ${Buffer.from('us@er:pass-word').toString('base64')}`,
+        );
         expect(JSON.stringify(server.upgrades[0].headers)).not.toContain('roxy');
       },
       {},
@@ -452,12 +475,19 @@ describe('WS-02 F-053 through a proxy', () => {
     ['no HTTP', (socket) => socket.end('220 mail\r\n'), 'HTTP'],
   ])('%s is PROXY_FAILED without the password', async (_name, answer, word) => {
     const { url } = await proxy(answer);
-    const s = { type: 'ws', url: 'ws://server.example/', proxy: url, connectTimeoutMs: 1000 } as WebSocketServerConfig;
+    const s = {
+      type: 'ws',
+      url: 'ws://server.example/',
+      proxy: url,
+      connectTimeoutMs: 1000,
+    } as WebSocketServerConfig;
     await withManager({ retry: { initialDelayMs: 5000 }, servers: { s } }, async (manager) => {
       const error = await caught(manager.connect('s'));
       expect(error).toMatchObject({ code: 'PROXY_FAILED', server: 's' });
       expect(error.message).toMatch(new RegExp(`${word}|broke`));
-      expect(JSON.stringify([error, error.message, manager.status(), manager.configReport()])).not.toContain('pass-word');
+      expect(JSON.stringify([error, error.message, manager.status(), manager.configReport()])).not.toContain(
+        'pass-word',
+      );
     });
   });
 });
@@ -483,6 +513,7 @@ describe('wss', () => {
     expect(await connected({})).toMatchObject({ state: 'failed', code: 'TLS_FAILED' });
     expect(await connected({ insecureSkipVerify: true })).toMatchObject({ state: 'connected' });
     // Elsewhere the system's own rules limit how long a certificate may be valid.
-    if (process.platform === 'linux') expect(await connected({ ca: cert })).toMatchObject({ state: 'connected' });
+    if (process.platform === 'linux')
+      expect(await connected({ ca: cert })).toMatchObject({ state: 'connected' });
   });
 });

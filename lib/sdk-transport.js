@@ -34,6 +34,7 @@ class SdkTransport {
 /** The inner half of a transport. Holds the native half weakly: a server must not keep a forgotten manager alive. */
 class Link {
   transport = new SdkTransport();
+  reference = new WeakRef(this);
   #native;
   #channel;
   #early = [];
@@ -65,7 +66,11 @@ class Link {
   #hand(message) {
     const fail = (error) => {
       if (message.method !== undefined && message.id !== undefined) {
-        const answer = { jsonrpc: '2.0', id: message.id, error: { code: INTERNAL_ERROR, message: words(error) } };
+        const answer = {
+          jsonrpc: '2.0',
+          id: message.id,
+          error: { code: INTERNAL_ERROR, message: words(error) },
+        };
         this.#native.deref()?.sdkMessage(this.#channel, JSON.stringify(answer));
       }
       this.#tell('onerror', error);
@@ -104,7 +109,7 @@ class Link {
     if (this.#ended) return;
     this.#ended = true;
     this.#early = [];
-    this.#onEnd(this.#channel, this);
+    this.#onEnd(this);
     this.#tell('onclose');
   }
 
@@ -151,15 +156,12 @@ class SdkServers {
   async #connect(channel, name, instance) {
     // A server has one connection at a time: the earlier one may still be on its way out.
     this.#byServer.get(name)?.end();
-    const orphans = this.orphans;
-    let reference;
     const link = new Link(this.#native, channel, (ended) => {
-      orphans.delete(reference);
-      this.#links.delete(ended);
-      if (this.#byServer.get(name) === link) this.#byServer.delete(name);
+      this.orphans.delete(ended.reference);
+      this.#links.delete(channel);
+      if (this.#byServer.get(name) === ended) this.#byServer.delete(name);
     });
-    reference = new WeakRef(link);
-    orphans.add(reference);
+    this.orphans.add(link.reference);
     this.#links.set(channel, link);
     this.#byServer.set(name, link);
     try {
@@ -175,7 +177,7 @@ class SdkServers {
 
 /** Ends the transports that a forgotten manager left behind. */
 function endOrphans(orphans) {
-  for (const reference of [...orphans]) reference.deref()?.end();
+  for (const reference of orphans) reference.deref()?.end();
 }
 
 /** JSON text of a message; throws for whatever would not arrive as it was sent. */
