@@ -188,7 +188,7 @@ export interface McpManagerOptions {
   catalogTtlMs?: number;
   /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
   maxListPages?: number;
-  /** Most items of one list. Default 100 000. Above it: `LIST_LIMIT`. */
+  /** Most items of one list. Default 50 000. Above it: `LIST_LIMIT`. */
   maxListItems?: number;
   /** How text of results is cleaned: invisible characters only, as strictly as definitions, or not at all. Default `invisible`. */
   sanitizeResults?: 'strict' | 'invisible' | 'off';
@@ -216,7 +216,7 @@ export interface McpManagerOptions {
   };
   /** How often and when a lost server is tried again. */
   retry?: {
-    /** Tries in a row before the state is `failed`. Default 5. */
+    /** New tries after a failed one before the state is `failed`. Default 5. */
     attempts?: number;
     /** Wait before the first new try, in ms; it doubles from there, ± 25 %. Default 1000. */
     initialDelayMs?: number;
@@ -799,7 +799,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   connect(options?: { signal?: AbortSignal }): Promise<ServerStatus[]>;
   /** Connects one server; rejects when it did not connect. Concurrent callers share one attempt. */
   connect(server: string, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
-  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives their status. */
+  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives the status of all. */
   ready(options?: {
     /** Servers to wait for. Default all. */
     servers?: string[];

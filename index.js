@@ -263,7 +263,9 @@ class McpManager extends EventEmitter {
     const contents = await this.#ask('readResource', { server, uri, buffer, options: limits(options) }, options);
     if (buffer) {
       for (const content of contents) {
-        if (typeof content.data === 'string') content.data = new Uint8Array(Buffer.from(content.data, 'base64'));
+        if (typeof content.data !== 'string') continue;
+        content.data = new Uint8Array(Buffer.from(content.data, 'base64'));
+        content.bytes = content.data.length;
       }
     }
     return contents;

@@ -66,7 +66,7 @@ pub struct MappedResult {
     pub raw: Option<String>,
     /// JSON text `{content, structuredContent?, isError, meta?}`; where `plain`, the wire text.
     pub value: String,
-    /// `value` is the wire text: `content` always there, `isError` perhaps not, `_meta` under its wire name.
+    /// `value` is the wire text, but for `large_texts`: `content` always there, `isError` perhaps not, `_meta` under its wire name.
     pub plain: bool,
     /// The tool reported a failure.
     pub is_error: bool,
@@ -137,12 +137,36 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
             warnings,
         });
     }
+    // Long texts alone keep a result from being plain: they are cut out, the rest stays as it is.
+    let with_long_texts = ContentRules { large_text_bytes: usize::MAX, ..content_rules };
+    if result.is_plain(&with_long_texts, facts)? {
+        let literals = content::long_texts(result.content.unwrap_or_default(), rules.large_text_bytes);
+        let (value, large_texts) = cut_out(&wire, &literals);
+        return Ok(MappedResult { raw: None, value, plain: true, is_error, large_texts, warnings: Vec::new() });
+    }
     let mut writer = BlockWriter::new(&content_rules, facts);
     write_content(&result, &mut writer)?;
     let value = write_result(&result, &mut writer, rules.sanitize, facts)?;
     let BlockWriter { large_texts, oddities, .. } = writer;
     let warnings = oddities.finish();
     Ok(MappedResult { raw: Some(wire), value, plain: false, is_error, large_texts, warnings })
+}
+
+/// The wire text with an empty string in place of each literal, which must be slices of it in order, and the
+/// decoded texts.
+fn cut_out(wire: &str, literals: &[(usize, &str)]) -> (String, Vec<(usize, String)>) {
+    let mut value = String::new();
+    let mut texts = Vec::with_capacity(literals.len());
+    let mut done = 0;
+    for (block, literal) in literals {
+        let start = literal.as_ptr() as usize - wire.as_ptr() as usize;
+        value.push_str(&wire[done..start]);
+        value.push_str("\"\"");
+        done = start + literal.len();
+        texts.push((*block, json_scan::decode(literal).unwrap_or_default().into_owned()));
+    }
+    value.push_str(&wire[done..]);
+    (value, texts)
 }
 
 /// Maps a prompt with the rules of results; see [`map_prompt_result`].

@@ -163,10 +163,10 @@ struct PingOption {
 
 type Members<'a> = std::collections::HashMap<String, &'a RawValue>;
 
-/// Takes one option; `null` counts as not given.
+/// Takes one option. `null` is no value: it is what `NaN` and infinity become on their way here.
 fn take<T: DeserializeOwned>(members: &Members<'_>, name: &str) -> Result<Option<T>, McpError> {
     let Some(raw) = members.get(name) else { return Ok(None) };
-    serde_json::from_str::<Option<T>>(raw.get()).map_err(|error| invalid(name, &error.to_string()))
+    serde_json::from_str::<T>(raw.get()).map(Some).map_err(|error| invalid(name, &error.to_string()))
 }
 
 fn invalid(name: &str, why: &str) -> McpError {
@@ -222,6 +222,7 @@ impl Options {
             Some("false") => None,
             _ => Some(take::<ConfigOptions>(&members, "config")?.unwrap_or_default()),
         };
+        check_the_rest(&members)?;
         let mut unknown: Vec<String> =
             members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
         unknown.sort();
@@ -250,6 +251,21 @@ impl Options {
             cwd,
         })
     }
+}
+
+/// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.
+fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
+    for name in ["keepAlive", "validateInput", "sdkToolPrefix", "watchConfig"] {
+        take::<bool>(members, name)?;
+    }
+    for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {
+        count(members, name, 1)?;
+    }
+    take::<usize>(members, "maxOutputTokens")?;
+    choice(members, "start", &[("eager", ()), ("lazy", ()), ("required", ())])?;
+    choice(members, "onLargeOutput", &[("truncate", ()), ("file", ()), ("error", ())])?;
+    choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
+    Ok(())
 }
 
 fn servers(members: &Members<'_>) -> Result<Option<String>, McpError> {

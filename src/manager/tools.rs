@@ -126,6 +126,7 @@ impl Manager {
         options: CallOptions,
     ) -> Result<CallOutcome, McpError> {
         self.open_for_use()?;
+        check_depth(&arguments)?;
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options).await?,
@@ -160,7 +161,12 @@ impl Manager {
             memory: &self.memory,
             patience: self.options.permission_timeout,
         };
-        Ok(pass(passage, keeper, deadline).await?.unwrap_or(arguments))
+        let replaced = tokio::select! {
+            biased;
+            passed = pass(passage, keeper, deadline) => passed?,
+            () = self.closing() => return Err(super::closed_error()),
+        };
+        Ok(replaced.unwrap_or(arguments))
     }
 
     /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
@@ -295,6 +301,16 @@ impl Manager {
             }
         }
     }
+}
+
+/// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
+fn check_depth(arguments: &str) -> Result<(), McpError> {
+    if json_scan::scan(arguments).depth <= json_scan::MAX_DEPTH {
+        return Ok(());
+    }
+    let message = format!("args: nested deeper than {}", json_scan::MAX_DEPTH);
+    Err(McpError::new(ErrorCode::InvalidArgument, message)
+        .with(|facts| facts.parameter = Some("args".to_owned())))
 }
 
 pub(super) fn shown(name: &str) -> String {

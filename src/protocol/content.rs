@@ -126,6 +126,15 @@ pub(crate) fn all_plain(content: &str, rules: &ContentRules<'_>, facts: Facts) -
     Ok(true)
 }
 
+/// The text literals of a plain `content` that are longer than `limit` bytes, with the number of their block.
+pub(crate) fn long_texts(content: &str, limit: usize) -> Vec<(usize, &str)> {
+    let texts = json_scan::elements(content).enumerate().filter_map(|(number, element)| {
+        let [kind, text] = json_scan::pick(element, ["type", "text"]);
+        text.filter(|text| kind == Some("\"text\"") && text.len() > limit).map(|text| (number, text))
+    });
+    texts.collect()
+}
+
 /// Writes mapped blocks one behind the other.
 pub(crate) struct BlockWriter<'a> {
     rules: &'a ContentRules<'a>,

@@ -1,0 +1,3 @@
+//! What only tests use.
+
+mod layering;
