@@ -8,6 +8,7 @@ mod modern;
 mod network;
 mod sessions;
 mod streams;
+mod trust;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
