@@ -158,12 +158,7 @@ impl ServerCertVerifier for AcceptAny {
 
 /// What a failed handshake means for people; `None` where the error has no TLS error in its chain (F-051).
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    let found = chain(error).find_map(|cause| {
-        cause.downcast_ref::<rustls::Error>().or_else(|| {
-            let io = cause.downcast_ref::<std::io::Error>()?;
-            io.get_ref()?.downcast_ref::<rustls::Error>()
-        })
-    })?;
+    let found = chain(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     use rustls::CertificateError as Certificate;
     Some(match found {
         rustls::Error::InvalidCertificate(why) => match why {
@@ -194,5 +189,14 @@ pub fn explain(error: &(dyn std::error::Error + 'static)) -> Option<String> {
 pub(crate) fn chain<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source()).take(32)
+    std::iter::successors(Some(error), |error| inside(*error)).take(32)
+}
+
+/// What led to an error. The error that an input/output error wraps is not its source, but what it is.
+fn inside<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a (dyn std::error::Error + 'static)> {
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    match wrapped {
+        Some(inner) => Some(inner),
+        None => error.source(),
+    }
 }

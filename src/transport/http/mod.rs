@@ -368,4 +368,4 @@ impl Drop for HttpTransport {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -64,7 +64,7 @@ mod tests {
             ("99999999999999999999999999", Some(300)),
             ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
             ("Sun, 06 Nov 1994 08:49:07 GMT", Some(0)),
-            ("Sun, 06 Nov 2004 08:49:07 GMT", Some(300)),
+            ("Sat, 06 Nov 2004 08:49:07 GMT", Some(300)),
             ("-5", None),
             ("1.5", None),
             ("soon", None),

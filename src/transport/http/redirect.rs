@@ -82,19 +82,19 @@ mod tests {
     #[test]
     fn http_03_same_origin_only() {
         let follow = |text: &str| Ok(Next::Follow(Url::parse(text).unwrap()));
-        let refused = Err(ErrorCode::RedirectRefused);
+        let refused = || Err(ErrorCode::RedirectRefused);
         for (location, expected) in [
             ("/mcp/", follow("https://a.example:8443/mcp/")),
             ("https://a.example:8443/z", follow("https://a.example:8443/z")),
             ("?y", follow("https://a.example:8443/mcp?y")),
-            ("http://a.example:8443/mcp", refused),
-            ("https://a.example/mcp", refused),
-            ("https://b.example:8443/mcp", refused),
-            ("//b.example/mcp", refused),
-            ("https://me:pw@a.example:8443/mcp", refused),
-            ("https://[oops", refused),
-            ("javascript:alert(1)", refused),
-            ("file:///etc/passwd", refused),
+            ("http://a.example:8443/mcp", refused()),
+            ("https://a.example/mcp", refused()),
+            ("https://b.example:8443/mcp", refused()),
+            ("//b.example/mcp", refused()),
+            ("https://me:pw@a.example:8443/mcp", refused()),
+            ("https://[oops", refused()),
+            ("javascript:alert(1)", refused()),
+            ("file:///etc/passwd", refused()),
         ] {
             assert_eq!(decide(&Method::POST, 307, location), expected, "{location}");
         }
