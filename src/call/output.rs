@@ -142,7 +142,14 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
     if result.is_plain(&with_long_texts, facts)? {
         let literals = content::long_texts(result.content.unwrap_or_default(), rules.large_text_bytes);
         let (value, large_texts) = cut_out(&wire, &literals);
-        return Ok(MappedResult { raw: None, value, plain: true, is_error, large_texts, warnings: Vec::new() });
+        return Ok(MappedResult {
+            raw: None,
+            value,
+            plain: true,
+            is_error,
+            large_texts,
+            warnings: Vec::new(),
+        });
     }
     let mut writer = BlockWriter::new(&content_rules, facts);
     write_content(&result, &mut writer)?;

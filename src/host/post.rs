@@ -51,10 +51,10 @@ impl PostOffice {
     }
 
     fn ring(&self) {
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            if let Some(bell) = &*lock(&self.bell) {
-                bell();
-            }
+        if !self.rung.swap(true, Ordering::AcqRel)
+            && let Some(bell) = &*lock(&self.bell)
+        {
+            bell();
         }
     }
 

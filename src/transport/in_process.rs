@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::duplex::{Duplex, FrameSink, accept_frame};
-use super::frame_lines::EXCERPT;
+use super::frame_lines::{EXCERPT, beginning};
 use super::stdio::ServerProcess;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
 use crate::error::{Delivery, ErrorCode, McpError};
@@ -117,7 +117,7 @@ impl InProcessTransport {
         if text.len() > self.limits.message {
             return self.take_oversized(text, receiver.as_ref());
         }
-        let head = text.get(..text.floor_char_boundary(EXCERPT)).unwrap_or_default().to_owned();
+        let head = beginning(&text, EXCERPT).to_owned();
         if let Err(why) = accept_frame(&self.duplex, text, receiver.as_ref()) {
             receiver.noise(&unicode::clean_str_lossy(&head), why);
         }

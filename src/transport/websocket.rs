@@ -26,7 +26,7 @@ use self::closing::{End, Liveness, Pulse};
 use self::wire::Wire;
 use self::write_queue::WriteQueue;
 use super::duplex::{Duplex, accept_frame};
-use super::frame_lines::EXCERPT;
+use super::frame_lines::{EXCERPT, beginning};
 use super::stdio::ServerProcess;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
 use crate::config::spec::{ProxyChoice, TlsSpec};
@@ -39,7 +39,7 @@ use crate::secret::{SafeUrl, Secret};
 use crate::unicode;
 
 /// How long the server's goodbye is waited for after ours, by mode (F-068: closing takes 2 s at most).
-const GOODBYE_GRACEFUL: Duration = Duration::from_millis(1_000);
+const GOODBYE_GRACEFUL: Duration = Duration::from_secs(1);
 const GOODBYE_FAST: Duration = Duration::from_millis(250);
 /// How long the end of the connection is waited for after the server's goodbye.
 const AFTER_GOODBYE: Duration = Duration::from_millis(300);
@@ -156,10 +156,10 @@ async fn connect(
 impl WebSocketTransport {
     /// Reads and writes until the connection has ended.
     async fn converse(&self, socket: WebSocketStream<Wire>, receiver: &dyn Receiver) -> End {
-        let received = socket.get_ref().received();
+        let arrived = socket.get_ref().received();
         let (sink, stream) = socket.split();
         let writing = self.queue.write_to(sink);
-        let reading = self.read_until_end(stream, received, receiver);
+        let reading = self.read_until_end(stream, &arrived, receiver);
         tokio::pin!(writing, reading);
         let mut said_goodbye = false;
         let end = loop {
@@ -187,7 +187,7 @@ impl WebSocketTransport {
     async fn read_until_end(
         &self,
         mut stream: SplitStream<WebSocketStream<Wire>>,
-        received: Arc<AtomicU64>,
+        arrived: &AtomicU64,
         receiver: &dyn Receiver,
     ) -> End {
         let mut liveness = Liveness::start(self.limits.ping, Instant::now());
@@ -207,7 +207,7 @@ impl WebSocketTransport {
                     None => return End::Broken(tungstenite::Error::ConnectionClosed),
                 },
                 () = tokio::time::sleep_until(liveness.due()) => {
-                    match liveness.beat(Instant::now(), received.load(Ordering::Relaxed)) {
+                    match liveness.beat(Instant::now(), arrived.load(Ordering::Relaxed)) {
                         Pulse::Ping => self.queue.ping(),
                         Pulse::Wait => {}
                         Pulse::Dead => return End::Silent,
@@ -218,7 +218,7 @@ impl WebSocketTransport {
     }
 
     fn take_text(&self, text: String, receiver: &dyn Receiver) {
-        let head = text.get(..text.floor_char_boundary(EXCERPT)).unwrap_or_default().to_owned();
+        let head = beginning(&text, EXCERPT).to_owned();
         if let Err(why) = accept_frame(&self.duplex, text, receiver) {
             self.take_noise(&head, why, receiver);
         }

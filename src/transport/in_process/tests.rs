@@ -51,8 +51,8 @@ struct Scene {
 fn scene() -> Scene {
     let (desk, ear) = (Arc::new(Desk::default()), Arc::new(Ear::default()));
     let limits = InProcessLimits { message: 100, queued: 1_000 };
-    let script: Arc<dyn Script> = desk.clone();
-    let transport = open(script, "s", "s", limits, ear.clone());
+    let script: Arc<dyn Script> = Arc::<Desk>::clone(&desk);
+    let transport = open(script, "s", "s", limits, Arc::<Ear>::clone(&ear));
     Scene { desk, ear, transport }
 }
 

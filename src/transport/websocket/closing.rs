@@ -11,8 +11,8 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{self};
 
 use super::PingTimes;
-use crate::client::excerpt;
 use crate::error::{ErrorCode, McpError};
+use crate::transport::frame_lines::beginning;
 use crate::unicode;
 
 /// Code of a connection that ended without a goodbye; never sent.
@@ -77,10 +77,11 @@ fn broken(error: &tungstenite::Error) -> McpError {
 }
 
 fn closed(code: u16, reason: &str) -> McpError {
-    let reason = excerpt(&unicode::clean_str_lossy(reason), 123);
+    let reason = unicode::clean_str_lossy(reason);
+    let reason = beginning(&reason, 123);
     let said = if reason.is_empty() { String::new() } else { format!(" (\"{reason}\")") };
     let message = format!("the server closed the WebSocket: {code} {}{said}", meaning(code));
-    with_code(McpError::new(ErrorCode::ConnectionLost, message), code, &reason)
+    with_code(McpError::new(ErrorCode::ConnectionLost, message), code, reason)
 }
 
 /// Code and reason as facts, so that nobody has to read the message.

@@ -41,7 +41,7 @@ async fn listener() -> (TcpListener, WebSocketRecipe) {
 fn start(recipe: WebSocketRecipe) -> (Arc<WebSocketTransport>, Arc<Ear>) {
     let ear = Arc::new(Ear::default());
     let limits = WebSocketLimits { message: 1_000, queued: 10_000, ping: PingTimes::default() };
-    (open(recipe, limits, ear.clone()), ear)
+    (open(recipe, limits, Arc::<Ear>::clone(&ear)), ear)
 }
 
 fn ping(id: u64) -> Outgoing {

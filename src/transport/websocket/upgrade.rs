@@ -12,9 +12,9 @@ use url::Url;
 use super::reply_head::{HeadProblem, ReplyHead, read_head};
 use super::wire::Wire;
 use super::{WebSocketLimits, WebSocketRecipe};
-use crate::client::excerpt;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
+use crate::transport::frame_lines::beginning;
 use crate::unicode;
 
 /// The sub-protocol that is asked for; a server that selects none is accepted.
@@ -101,7 +101,7 @@ fn request_head(url: &Url, headers: &Headers, key: &str) -> Result<String, McpEr
             continue;
         }
         if !may_be_sent(name, value.expose()) {
-            let shown = excerpt(&unicode::clean_str_lossy(name), 60);
+            let shown = shortened(name);
             let message = format!("the header \"{shown}\" has a name or value that HTTP does not allow");
             return Err(McpError::new(ErrorCode::ConfigInvalid, message));
         }
@@ -139,7 +139,7 @@ fn judge(head: &ReplyHead, key: &str, offered: &str) -> Result<(), String> {
     let selected = head.values("sec-websocket-protocol").find(|value| !value.is_empty());
     match selected {
         Some(selected) if !offered.split(',').any(|own| own.trim() == selected) => {
-            let selected = excerpt(&unicode::clean_str_lossy(selected), 60);
+            let selected = shortened(selected);
             Err(format!("it selects the sub-protocol \"{selected}\", which was not offered"))
         }
         _ => Ok(()),
@@ -177,13 +177,18 @@ fn body_start<'a>(head: &ReplyHead, bytes: &'a [u8]) -> (&'a [u8], bool) {
     (&content[..content.len().min(wanted)], content.len() < wanted)
 }
 
+/// A word of the other side or of the configuration inside a message of ours.
+fn shortened(text: &str) -> String {
+    beginning(&unicode::clean_str_lossy(text), 60).to_owned()
+}
+
 fn clean(bytes: &[u8]) -> String {
     unicode::clean_str_lossy(String::from_utf8_lossy(bytes).trim())
 }
 
 fn refusal(head: &ReplyHead, shown: &str) -> McpError {
     let status = head.status;
-    let reason = excerpt(&unicode::clean_str_lossy(&head.reason), 60);
+    let reason = shortened(&head.reason);
     let error = if status == 401 {
         McpError::new(ErrorCode::AuthRequired, "the server asks for a login (401)")
     } else {
