@@ -8,6 +8,7 @@ const { version } = require('./package.json');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
+const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { ToolResult } = require('./lib/tool-result.js');
 
 const CANCELLABLE = 1;
@@ -39,6 +40,7 @@ class McpManager extends EventEmitter {
   #flushDue = false;
   #closed;
   #exit;
+  #sdk;
 
   constructor(options = {}) {
     check.options(options);
@@ -53,11 +55,13 @@ class McpManager extends EventEmitter {
     const ring = () => self.deref()?.#drain();
     const half = errors.guard(() => new native.NativeManager(text, ring));
     this.#native = half;
+    this.#sdk = new SdkServers(half);
     this.#timer = setInterval(() => {}, FOREVER);
     if (!this.#keepAlive) this.#timer.unref();
     this.#exit = () => half.closeNow();
     alive.add(this.#exit);
-    collected.register(this, { exit: this.#exit, timer: this.#timer });
+    const left = { exit: this.#exit, timer: this.#timer, orphans: this.#sdk.orphans };
+    collected.register(this, left, this.#exit);
   }
 
   // ── configuration ──────────────────────────────────────────────────────────────────────────────────────
@@ -76,9 +80,28 @@ class McpManager extends EventEmitter {
     return this.#ask('addServer', { name, config, connect: options?.connect !== false }, options);
   }
 
+  async addSdkServer(name, server, options) {
+    check.string(name, 'name');
+    check.sdkServer(server);
+    check.optionalObject(options, 'options');
+    const { signal, ...config } = options ?? {};
+    const before = this.#sdk.get(name);
+    this.#sdk.set(name, server);
+    try {
+      const payload = { name, config: { ...config, type: 'sdk', name }, connect: true };
+      return await this.#ask('addSdkServer', payload, { signal });
+    } catch (error) {
+      // Given up while it was connecting: it exists all the same.
+      if (before !== undefined || this.status(name)?.type !== 'sdk') this.#sdk.set(name, before);
+      throw error;
+    }
+  }
+
   async removeServer(name, options) {
     check.string(name, 'name');
+    const instance = this.#sdk.get(name);
     await this.#ask('removeServer', { server: name }, options);
+    if (this.#sdk.get(name) === instance) this.#sdk.set(name, undefined);
   }
 
   async setServerEnabled(name, enabled, options) {
@@ -397,6 +420,9 @@ class McpManager extends EventEmitter {
       case 'question':
         void this.#answer(letter);
         return;
+      case 'sdk':
+        this.#sdk.receive(letter);
+        return;
       case 'withdrawn':
         this.#questions.get(letter.question)?.abort();
         this.#questions.delete(letter.question);
@@ -419,14 +445,15 @@ class McpManager extends EventEmitter {
   #end() {
     clearInterval(this.#timer);
     alive.delete(this.#exit);
-    collected.unregister(this);
+    collected.unregister(this.#exit);
   }
 }
 
 /** What a forgotten manager leaves behind in this environment. */
-const collected = new FinalizationRegistry(({ exit, timer }) => {
+const collected = new FinalizationRegistry(({ exit, timer, orphans }) => {
   clearInterval(timer);
   alive.delete(exit);
+  endOrphans(orphans);
 });
 
 /** Limits of a call; nothing where none is given. */

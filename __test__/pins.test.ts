@@ -85,6 +85,7 @@ const METHODS = [
   'load',
   'configReport',
   'addServer',
+  'addSdkServer',
   'removeServer',
   'setServerEnabled',
   'connect',

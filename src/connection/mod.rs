@@ -7,11 +7,14 @@ pub mod attempt;
 pub mod backoff;
 pub mod catalog;
 pub mod lists;
+mod remote;
 pub mod settings;
+mod socket;
 pub mod state;
 pub mod status;
 mod supervisor;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -100,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) catalog: Catalog,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
+    /// The server was found to speak only the older way over HTTP (mcp:ERA-11).
+    pub(crate) speaks_sse: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -142,6 +147,7 @@ impl Connection {
             catalog: Catalog::default(),
             view: RwLock::new(StateView::initial(enabled)),
             commands,
+            speaks_sse: AtomicBool::new(false),
             spec: parts.spec,
             settings: parts.settings,
             host: parts.host,

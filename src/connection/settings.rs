@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
-use crate::config::spec::Timeouts;
+use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
 use crate::transport::stdio::ShutdownTimes;
+use crate::transport::websocket::PingTimes;
 
 /// The clocks of PRO-06; the human one is [`crate::deadline::Deadline::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct ConnectionSettings {
     pub max_queued: usize,
     /// Times of the closing steps.
     pub shutdown: ShutdownTimes,
+    /// When servers behind a WebSocket have to show that they live.
+    pub ping: PingTimes,
     /// What the host says of itself.
     pub introduction: Introduction,
     /// Environment of the host.
@@ -101,4 +104,8 @@ pub struct ConnectionSettings {
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.
     pub inherit_stderr: bool,
+    /// Trust of servers that set none of their own (TLS-01).
+    pub tls: Option<TlsSpec>,
+    /// Proxy of servers that name none of their own (PRX-01).
+    pub proxy: ProxyChoice,
 }

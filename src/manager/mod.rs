@@ -328,7 +328,9 @@ fn closed_error() -> McpError {
 /// A root as a URI: URIs stay, paths become `file://` URIs.
 fn root_uri(root: &str, cwd: &std::path::Path) -> String {
     let scheme = root.split_once("://").map(|(scheme, _)| scheme);
-    if scheme.is_some_and(|scheme| scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+    if scheme
+        .is_some_and(|scheme| scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    {
         root.to_owned()
     } else {
         file_uri(&cwd.join(root))

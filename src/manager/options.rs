@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::ConfigOptions;
+use crate::config::spec::{ProxyChoice, TlsSpec};
 use crate::connection::backoff::Backoff;
 use crate::connection::settings::{Clocks, ConnectionSettings};
 use crate::environment::Environment;
@@ -19,7 +20,9 @@ use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::sanitize::Sanitize;
+use crate::secret::{SafeUrl, Secret};
 use crate::transport::stdio::ShutdownTimes;
+use crate::transport::websocket::PingTimes;
 
 /// Options in force.
 #[derive(Debug)]
@@ -149,6 +152,13 @@ struct ShutdownOption {
     term_ms: Option<u64>,
     fast_int_ms: Option<u64>,
     fast_term_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PingOption {
+    ping_interval_ms: Option<u64>,
+    pong_timeout_ms: Option<u64>,
 }
 
 type Members<'a> = std::collections::HashMap<String, &'a RawValue>;
@@ -299,6 +309,7 @@ fn connection_settings(
         max_message: count(members, "maxMessageBytes", MAX_BYTES)?,
         max_queued: count(members, "maxQueuedBytes", MAX_BYTES)?,
         shutdown: shutdown(members)?,
+        ping: ping(members)?,
         introduction: Introduction {
             identity,
             features: ClientFeatures { roots: true, ..ClientFeatures::default() },
@@ -306,7 +317,60 @@ fn connection_settings(
         environment,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
+        tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
+        proxy: proxy(members)?,
     })
+}
+
+/// The option `tls`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TlsOption {
+    #[serde(default)]
+    ca: OneOrMany,
+    cert: Option<String>,
+    key: Option<String>,
+    #[serde(default)]
+    insecure_skip_verify: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> Self {
+        OneOrMany::Many(Vec::new())
+    }
+}
+
+impl TlsOption {
+    fn into_spec(self) -> TlsSpec {
+        TlsSpec {
+            ca: match self.ca {
+                OneOrMany::One(one) => vec![one],
+                OneOrMany::Many(many) => many,
+            },
+            cert: self.cert,
+            key: self.key.map(Secret::new),
+            insecure_skip_verify: self.insecure_skip_verify,
+        }
+    }
+}
+
+/// The option `proxy`: a URL, or `false` for none.
+fn proxy(members: &Members<'_>) -> Result<ProxyChoice, McpError> {
+    match members.get("proxy").map(|raw| raw.get()) {
+        None | Some("null") => Ok(ProxyChoice::Inherited),
+        Some("false") => Ok(ProxyChoice::Off),
+        Some(text) => match serde_json::from_str::<String>(text) {
+            Ok(url) if !url.trim().is_empty() => Ok(ProxyChoice::Url(SafeUrl::new(url.trim()))),
+            _ => Err(invalid("proxy", "expected a URL or false")),
+        },
+    }
 }
 
 fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
@@ -329,3 +393,19 @@ fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
         fast_term: own.fast_term_ms.map_or(preset.fast_term, Duration::from_millis),
     })
 }
+
+fn ping(members: &Members<'_>) -> Result<PingTimes, McpError> {
+    let own = take::<PingOption>(members, "ws")?.unwrap_or_default();
+    let preset = PingTimes::default();
+    // A clock that ticks all the time would be no clock.
+    let at_least = |millis: Option<u64>, preset: Duration| {
+        millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
+    };
+    Ok(PingTimes {
+        interval: at_least(own.ping_interval_ms, preset.interval),
+        timeout: at_least(own.pong_timeout_ms, preset.timeout),
+    })
+}
+
+/// Longest time between pings: a day.
+const MAX_PING_MILLIS: u64 = 24 * 3_600_000;

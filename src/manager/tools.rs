@@ -325,9 +325,13 @@ pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -
     McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
 }
 
+/// Nothing was sent, or the server has refused it because it has forgotten the session.
 fn was_not_sent(error: &McpError) -> bool {
-    error.facts().delivered == Some(Delivery::No)
-        && matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited)
+    match error.facts().delivered {
+        Some(Delivery::No) => matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited),
+        Some(Delivery::Refused) => error.code() == ErrorCode::SessionExpired,
+        _ => false,
+    }
 }
 
 fn timed(error: McpError, deadline: &Deadline) -> McpError {

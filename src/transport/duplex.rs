@@ -203,12 +203,16 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         // An answered request is no longer in the table, and is not cancelled (F-029).
         if self.duplex.withdraw(self.id) && self.cancellable {
-            // The reason is neutral: why the host gave up is nobody else's business (F8).
-            let params =
-                format!("{{\"requestId\":{},\"reason\":\"The result is no longer needed\"}}", self.id);
-            self.duplex.sink.push_control(write::notification("notifications/cancelled", Some(&params)));
+            self.duplex.sink.push_control(cancellation(self.id));
         }
     }
+}
+
+/// The notification that a request is no longer waited for.
+pub fn cancellation(id: u64) -> String {
+    // The reason is neutral: why the host gave up is nobody else's business (F8).
+    let params = format!("{{\"requestId\":{id},\"reason\":\"The result is no longer needed\"}}");
+    write::notification("notifications/cancelled", Some(&params))
 }
 
 /// Reads a frame and accepts all it holds; says why not if it holds no message.

@@ -3,10 +3,16 @@
 //! Owns: moving frames, matching answers to requests, ending. Does not know MCP methods beyond the
 //! notification that cancels a request.
 
+pub mod connector;
 pub mod duplex;
+pub mod frame_events;
 pub mod frame_lines;
+pub mod http;
+pub mod in_process;
+pub mod legacy_sse;
 pub mod outbox;
 pub mod stdio;
+pub mod websocket;
 
 use std::fmt;
 use std::future::Future;
@@ -53,6 +59,8 @@ pub struct Mirrored {
     pub name: Option<String>,
     /// Arguments that the tool's schema asks to mirror (`x-mcp-header`): header name and value, not yet encoded.
     pub arguments: Vec<(String, String)>,
+    /// Revision this very request is written in, where it differs from the negotiated one (probes).
+    pub version: Option<ProtocolVersion>,
 }
 
 /// What is known about a transport, for status and errors.
@@ -85,6 +93,14 @@ pub trait Transport: Send + Sync + fmt::Debug {
     fn process(&self) -> Option<Arc<stdio::ServerProcess>>;
     /// What is known about the other end.
     fn evidence(&self) -> Evidence;
+    /// The way that was found to work, where it may differ from the configured one (`http`, `sse`).
+    fn kind(&self) -> Option<&'static str> {
+        None
+    }
+    /// HTTP status of the last answer.
+    fn last_status(&self) -> Option<u16> {
+        None
+    }
 }
 
 /// Takes what the server sends unasked. Called by the reading task: must return at once.
