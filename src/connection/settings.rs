@@ -104,6 +104,8 @@ pub struct ConnectionSettings {
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.
     pub inherit_stderr: bool,
+    /// Tries to resume a stream that was cut; default 5 (HTTP-02).
+    pub max_resumptions: u32,
     /// Trust of servers that set none of their own (TLS-01).
     pub tls: Option<TlsSpec>,
     /// Proxy of servers that name none of their own (PRX-01).

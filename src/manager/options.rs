@@ -317,9 +317,19 @@ fn connection_settings(
         environment,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
+        max_resumptions: take::<HttpOption>(members, "http")?
+            .and_then(|http| http.max_resumptions)
+            .unwrap_or(5),
         tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
         proxy: proxy(members)?,
     })
+}
+
+/// The option `http`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HttpOption {
+    max_resumptions: Option<u32>,
 }
 
 /// The option `tls`.
