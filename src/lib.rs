@@ -21,5 +21,7 @@ pub mod permission;
 pub mod protocol;
 pub mod runtime;
 pub mod secret;
+#[cfg(test)]
+mod testing;
 pub mod transport;
 pub mod unicode;

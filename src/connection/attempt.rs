@@ -6,12 +6,15 @@ use tokio::sync::oneshot;
 
 use super::state::FailureKind;
 use super::{ClientListener, Live, Shared};
+use crate::client::Tables;
 use crate::client::inbound::Inbound;
-use crate::client::open::shake_hands;
-use crate::client::progress::ProgressTable;
-use crate::config::spec::{InheritEnv, StdioSpec, TransportSpec};
+use crate::client::input::InputDesk;
+use crate::client::open::{self, EraChoice, Opening};
+use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::protocol::negotiation::Channel;
+use crate::protocol::version::Era;
 use crate::runtime::write;
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -28,29 +31,75 @@ pub(crate) async fn open(
 ) -> Result<Live, Failure> {
     let server: Arc<str> = Arc::clone(&shared.spec.name);
     let deadline = Deadline::start(shared.settings.clocks.connecting());
-    let progress = Arc::new(ProgressTable::default());
     let listener = Arc::new(ClientListener { shared: Arc::clone(&shared), generation });
-    let inbound = Arc::new(Inbound::new(listener, Arc::clone(&progress)));
+    let tables = tables(&shared, Arc::clone(&listener));
+    let inbound = Arc::new(Inbound::new(listener, tables.clone()));
     let transport = start_transport(&shared, Arc::clone(&inbound)).map_err(|error| {
         let error = error.on(&server);
         (kind_of(&error), error)
     })?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
-    let hands = shake_hands(&server, &transport, &progress, &shared.settings.introduction, &deadline);
+    let opening = open::open(Opening {
+        server: &server,
+        transport: &transport,
+        tables: &tables,
+        introduction: &shared.settings.introduction,
+        deadline: &deadline,
+        probe: shared.settings.probe,
+        channel: channel_of(&shared.spec.transport),
+        choice: choice_of(&shared),
+        verdicts: shared.verdicts.as_ref(),
+    });
     let outcome = tokio::select! {
         biased;
-        outcome = hands => outcome,
+        outcome = opening => outcome,
         _ = &mut abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
     };
     match outcome {
-        Ok(client) => Ok(Live { client: Arc::new(client), generation }),
+        Ok(client) => {
+            if client.era() == Era::Modern {
+                inbound.refuse_requests();
+            }
+            Ok(Live { client: Arc::new(client), generation })
+        }
         Err(error) => {
             let kind = kind_of(&error);
             transport.close(CloseMode::Fast, error.clone()).await;
             let error = explain(error, &transport.evidence()).on(&server);
             Err((kind, shared.redact_error(error)))
         }
+    }
+}
+
+/// What client and receiving side of an attempt share. Who answers questions stands before the first byte is
+/// read, so that none comes too early (M2).
+fn tables(shared: &Arc<Shared>, listener: Arc<ClientListener>) -> Tables {
+    let desk = InputDesk::new(
+        Arc::clone(&shared.spec.name),
+        Arc::clone(&shared.host),
+        listener,
+        shared.settings.introduction.features,
+        shared.settings.inputs.clone(),
+    );
+    Tables { progress: Arc::default(), listens: Arc::default(), input: Arc::new(desk) }
+}
+
+/// How silence is judged when the era is found out.
+fn channel_of(transport: &TransportSpec) -> Channel {
+    match transport {
+        TransportSpec::Http(_) | TransportSpec::ConnectorProxy(_) => Channel::Http,
+        _ => Channel::Stdio,
+    }
+}
+
+fn choice_of(shared: &Shared) -> EraChoice {
+    match (&shared.spec.transport, shared.spec.protocol) {
+        // The older way over HTTP belongs to the handshake era alone.
+        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), _) => EraChoice::Legacy,
+        (_, Some(ProtocolChoice::Legacy)) => EraChoice::Legacy,
+        (_, Some(ProtocolChoice::Modern)) => EraChoice::Modern,
+        (_, Some(ProtocolChoice::Auto) | None) => EraChoice::Auto,
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Mirrored {
     pub name: Option<String>,
     /// Arguments that the tool's schema asks to mirror (`x-mcp-header`): header name and value, not yet encoded.
     pub arguments: Vec<(String, String)>,
+    /// Revision this very request speaks, where each says so; else the negotiated one counts.
+    pub version: Option<ProtocolVersion>,
 }
 
 /// What is known about a transport, for status and errors.
