@@ -10,6 +10,8 @@ pub mod open;
 pub mod pages;
 pub mod progress;
 mod rounds;
+#[cfg(test)]
+mod tests;
 pub mod verdict;
 
 use std::collections::HashMap;
