@@ -1,6 +1,12 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { ElicitationRequest, McpManager, McpManagerOptions, SamplingRequest, StdioServerConfig } from '..';
+import type {
+  ElicitationRequest,
+  McpManager,
+  McpManagerOptions,
+  SamplingRequest,
+  StdioServerConfig,
+} from '..';
 import {
   caught,
   eventually,
@@ -80,7 +86,9 @@ describe('the stateless era over standard input and output', () => {
       expect((await manager.listTools()).map(({ name }) => name)).toContain('mcp__s__echo');
       expect(textOf(await manager.callTool('mcp__s__echo', { text: 'ﬁ e\u0301' }))).toBe('ﬁ e\u0301');
       expect(await manager.readResource('s', 'test://a')).toMatchObject([{ uri: 'test://a', text: 'A' }]);
-      expect(await manager.request('s', 'tools/call', { name: 'echo', arguments: { text: 'raw' } })).toMatchObject({
+      expect(
+        await manager.request('s', 'tools/call', { name: 'echo', arguments: { text: 'raw' } }),
+      ).toMatchObject({
         content: [{ type: 'text', text: 'raw' }],
       });
       expect(await manager.ping('s')).toBeGreaterThan(0);
@@ -93,7 +101,9 @@ describe('the stateless era over standard input and output', () => {
   test('META-05, META-14 every request says what the host can do, and callers cannot say otherwise', async () => {
     const key = 'io.modelcontextprotocol/';
     const meta = async (manager: McpManager): Promise<Record<string, unknown>> =>
-      jsonOf(await manager.callTool('mcp__s__meta', {}, { meta: { [`${key}protocolVersion`]: '1999', own: 1 } }));
+      jsonOf(
+        await manager.callTool('mcp__s__meta', {}, { meta: { [`${key}protocolVersion`]: '1999', own: 1 } }),
+      );
     await withModern([], async (manager) => {
       const sent = await meta(manager);
       expect(sent[`${key}protocolVersion`]).toBe('2026-07-28');
@@ -133,7 +143,11 @@ describe('the stateless era over standard input and output', () => {
     const file = join(temporaryDirectory(), 'notes');
     await withModern(['--notes', file], async (manager) => {
       const seen: number[] = [];
-      const result = await manager.callTool('mcp__s__slow', {}, { onProgress: ({ progress }) => seen.push(progress) });
+      const result = await manager.callTool(
+        'mcp__s__slow',
+        {},
+        { onProgress: ({ progress }) => seen.push(progress) },
+      );
       expect(textOf(result)).toBe('done');
       expect(seen).toEqual([1, 2, 3]);
       const abort = new AbortController();
@@ -141,7 +155,9 @@ describe('the stateless era over standard input and output', () => {
       await pause(20);
       abort.abort(new Error('enough'));
       expect((await caught(call)).message).toBe('enough');
-      const cancelled = await eventually(() => notes(file).find(({ method }) => method === 'notifications/cancelled'));
+      const cancelled = await eventually(() =>
+        notes(file).find(({ method }) => method === 'notifications/cancelled'),
+      );
       const slow = notes(file).filter(({ params }) => params?.name === 'slow');
       expect(cancelled.params?.requestId).toBe(slow[1].id);
     });
@@ -337,7 +353,8 @@ describe('listening', () => {
       notes(file)
         .filter(({ method }) => method === 'subscriptions/listen')
         .map(
-          ({ params }) => (params?.notifications as { resourceSubscriptions?: string[] }).resourceSubscriptions ?? [],
+          ({ params }) =>
+            (params?.notifications as { resourceSubscriptions?: string[] }).resourceSubscriptions ?? [],
         );
     await withModern(['--notes', file], async (manager) => {
       await manager.subscribeResource('s', 'test://a');

@@ -160,7 +160,7 @@ impl InputDesk {
         let question = Question::read(params, self.features)?;
         let body = question.to_body(&self.server);
         let answer = self.answer_to(&question, body).await;
-        Ok(self.checked(&question, answer))
+        Ok(self.checked(&question, &answer))
     }
 
     /// Hook, person, hook.
@@ -199,7 +199,7 @@ impl InputDesk {
     }
 
     /// The answer as it may be sent: content only where a form was accepted, and only content that fits.
-    fn checked(&self, question: &Question, answer: Value) -> String {
+    fn checked(&self, question: &Question, answer: &Value) -> String {
         let action = answer.get("action").and_then(Value::as_str).unwrap_or_default();
         let Question::Form { form, .. } = question else {
             return match action {
@@ -260,7 +260,9 @@ impl InputDesk {
     /// `notifications/elicitation/complete`; ids that nobody waits for are ignored (mcp:ELI-27).
     pub fn visit_ended(&self, id: &str) {
         if let Some(waiting) = lock(&self.visits).get(id) {
-            waiting.iter().for_each(|done| done.notify_one());
+            for done in waiting {
+                done.notify_one();
+            }
         }
     }
 }

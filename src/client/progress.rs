@@ -55,7 +55,7 @@ struct PauseScope {
 
 impl fmt::Debug for ProgressTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProgressTable").field("watched", &lock(&self.watched).len()).finish()
+        f.debug_struct("ProgressTable").field("watched", &lock(&self.watched).len()).finish_non_exhaustive()
     }
 }
 

@@ -96,8 +96,9 @@ fn channel_of(transport: &TransportSpec) -> Channel {
 fn choice_of(shared: &Shared) -> EraChoice {
     match (&shared.spec.transport, shared.spec.protocol) {
         // The older way over HTTP belongs to the handshake era alone.
-        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), _) => EraChoice::Legacy,
-        (_, Some(ProtocolChoice::Legacy)) => EraChoice::Legacy,
+        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), _) | (_, Some(ProtocolChoice::Legacy)) => {
+            EraChoice::Legacy
+        }
         (_, Some(ProtocolChoice::Modern)) => EraChoice::Modern,
         (_, Some(ProtocolChoice::Auto) | None) => EraChoice::Auto,
     }

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn form(properties: Value, required: &[&str]) -> FormSchema {
+    fn form(properties: &Value, required: &[&str]) -> FormSchema {
         let schema = json!({"type": "object", "properties": properties, "required": required});
         FormSchema::read(&schema.to_string()).unwrap()
     }
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn eli_11_defaults_fill_what_is_left_out() {
         let form = form(
-            json!({
+            &json!({
                 "name": {"type": "string", "default": "John Doe"},
                 "age": {"type": "integer", "default": 30},
                 "score": {"type": "number", "default": 95.5},
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn eli_01_content_is_checked() {
         let form = form(
-            json!({
+            &json!({
                 "text": {"type": "string", "minLength": 2, "maxLength": 3},
                 "mail": {"type": "string", "format": "email"},
                 "whole": {"type": "integer", "minimum": 1, "maximum": 9},

@@ -69,21 +69,20 @@ pub fn judge(channel: Channel, outcome: &ProbeOutcome, retried: bool) -> Verdict
             Some(_) => Verdict::Unsupported(supported.clone()),
             None => old_or_none(supported),
         },
-        // Only a modern server says these: falling back would hide what is wrong (mcp:ERA-04).
-        ProbeOutcome::Refused { code: MISSING_CAPABILITY | HEADER_MISMATCH, .. } => Verdict::Surface,
+        // Only a modern server says these two: falling back would hide what is wrong (mcp:ERA-04).
+        ProbeOutcome::Refused { code: MISSING_CAPABILITY | HEADER_MISMATCH, .. }
+        | ProbeOutcome::Unreached => Verdict::Surface,
         // Any other error means an old server, whatever its code (mcp:ERA-06, D3).
         ProbeOutcome::Refused { .. } | ProbeOutcome::Unreadable => Verdict::Legacy,
         ProbeOutcome::Status(status) => match status {
-            // Login, timeouts and floods say nothing about the era (mcp:ERA-12).
-            401 | 403 | 408 | 425 | 429 => Verdict::Surface,
-            400..=499 => Verdict::Legacy,
+            // Login, timeouts, floods and outages say nothing about the era (mcp:ERA-12).
+            400 | 402 | 404..=407 | 409..=424 | 426..=428 | 430..=499 => Verdict::Legacy,
             _ => Verdict::Surface,
         },
         ProbeOutcome::Silence | ProbeOutcome::Ended => match channel {
             Channel::Stdio => Verdict::Legacy,
             Channel::Http => Verdict::Surface,
         },
-        ProbeOutcome::Unreached => Verdict::Surface,
     }
 }
 

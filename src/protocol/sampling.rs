@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn request(messages: Value) -> Value {
+    fn request(messages: &Value) -> Value {
         json!({"messages": messages, "maxTokens": 10})
     }
 
@@ -88,7 +88,7 @@ mod tests {
         let text = json!({"type": "text", "text": "hi"});
         let call = json!({"type": "tool_use", "id": "1", "name": "t", "input": {}});
         let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
-        let good = request(json!([
+        let good = request(&json!([
             {"role": "user", "content": text},
             {"role": "assistant", "content": [text, call]},
             {"role": "user", "content": [result]},
@@ -99,18 +99,18 @@ mod tests {
             ("SAMP-02", json!({"maxTokens": 1})),
             ("SAMP-03", json!({"messages": [], "maxTokens": 1, "tools": []})),
             ("SAMP-03", json!({"messages": [], "maxTokens": 1, "toolChoice": {"mode": "auto"}})),
-            ("SAMP-11", request(json!([{"role": "system", "content": text}]))),
+            ("SAMP-11", request(&json!([{"role": "system", "content": text}]))),
             (
                 "SAMP-08",
                 request(
-                    json!([{"role": "assistant", "content": call}, {"role": "user", "content": [result, text]}]),
+                    &json!([{"role": "assistant", "content": call}, {"role": "user", "content": [result, text]}]),
                 ),
             ),
             (
                 "SAMP-09",
-                request(json!([{"role": "assistant", "content": call}, {"role": "user", "content": text}])),
+                request(&json!([{"role": "assistant", "content": call}, {"role": "user", "content": text}])),
             ),
-            ("SAMP-09", request(json!([{"role": "assistant", "content": call}]))),
+            ("SAMP-09", request(&json!([{"role": "assistant", "content": call}]))),
         ] {
             assert!(check_request(&bad, false).is_err(), "{row} {bad}");
         }

@@ -300,7 +300,8 @@ pub fn versions_differ(theirs: &[String]) -> McpError {
         .collect();
     message.push_str(&if listed.is_empty() { "it does not name".to_owned() } else { listed.join(", ") });
     let ours = ProtocolVersion::MODERN.iter().chain(&ProtocolVersion::LEGACY).map(|version| version.as_str());
-    message.push_str(&format!("; this host speaks {}", ours.collect::<Vec<_>>().join(", ")));
+    message.push_str("; this host speaks ");
+    message.push_str(&ours.collect::<Vec<_>>().join(", "));
     McpError::new(ErrorCode::VersionUnsupported, message)
 }
 

@@ -1,3 +1,4 @@
-//! What tests need of a whole conversation: a peer that acts a script.
+//! What only tests use.
 
+mod layering;
 pub(crate) mod scripted_peer;
