@@ -27,6 +27,21 @@ process.on('exit', () => {
 /** Managers with open calls: nothing else may hold them while a caller waits. */
 const busy = new Set();
 
+/** How each question of the native half is put to the host. */
+const QUESTIONS = {
+  onPermission: (host, body, signal) => host.onPermission({ ...body, signal }),
+  onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
+  onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
+  'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
+  'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>
+    hooks.elicitationResult({ ...request, signal }, answer),
+};
+
+/** The host's function of a name such as `onPermission` or `hooks.elicitation`. */
+function callbackOf(options, name) {
+  return name.split('.').reduce((at, part) => at?.[part], options);
+}
+
 class McpManager extends EventEmitter {
   #native;
   #open = new Map();
@@ -45,7 +60,7 @@ class McpManager extends EventEmitter {
   constructor(options = {}) {
     check.options(options);
     super();
-    const callbacks = ['onPermission'].filter((name) => typeof options[name] === 'function');
+    const callbacks = Object.keys(QUESTIONS).filter((name) => typeof callbackOf(options, name) === 'function');
     this.#callbacks = options;
     this.#toolErrors = options.toolErrors ?? 'throw';
     this.#keepAlive = options.keepAlive === true;
@@ -433,7 +448,7 @@ class McpManager extends EventEmitter {
     const controller = new AbortController();
     this.#questions.set(question, controller);
     try {
-      const answer = await this.#callbacks[callback]({ ...body, signal: controller.signal });
+      const answer = await QUESTIONS[callback](this.#callbacks, body, controller.signal);
       this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
     } catch (error) {
       this.#native.answer(question, undefined, errors.describe(error));

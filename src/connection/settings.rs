@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
+use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
@@ -98,6 +99,10 @@ pub struct ConnectionSettings {
     pub ping: PingTimes,
     /// What the host says of itself.
     pub introduction: Introduction,
+    /// Limits of what servers may ask.
+    pub inputs: InputSettings,
+    /// Limit of one probe for the era; default 10 s (PRO-03).
+    pub probe: Duration,
     /// Environment of the host.
     pub environment: Arc<Environment>,
     /// Working directory of servers that name none.

@@ -20,6 +20,7 @@ use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::permission::Decision;
+use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
 use crate::transport::Mirrored;
 
@@ -178,6 +179,7 @@ impl Manager {
         progress: Option<&ProgressSink>,
     ) -> Result<RawText, McpError> {
         let mut gone = None;
+        let mut refreshed = false;
         loop {
             let live = entry.connection.ready(deadline, gone).await?;
             let request = Request {
@@ -194,6 +196,12 @@ impl Manager {
             };
             match reply {
                 Err(error) if gone.is_none() && was_not_sent(&error) => gone = Some(live.generation),
+                Err(error) if !refreshed && headers_differ(&error) => {
+                    // The schema that the headers were built from has changed (mcp:HDR-24).
+                    refreshed = true;
+                    entry.connection.catalog().tools.mark_stale();
+                    entry.connection.tools(&live).await?;
+                }
                 other => {
                     if other.is_ok() {
                         entry.connection.heard();
@@ -334,6 +342,10 @@ fn was_not_sent(error: &McpError) -> bool {
     }
 }
 
+fn headers_differ(error: &McpError) -> bool {
+    error.facts().rpc_code == Some(HEADER_MISMATCH)
+}
+
 fn timed(error: McpError, deadline: &Deadline) -> McpError {
     let elapsed = u64::try_from(deadline.elapsed().as_millis()).unwrap_or(u64::MAX);
     error.with(|facts| {
@@ -406,14 +418,24 @@ impl Manager {
             Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
         };
         let live = connection.ready(&deadline, None).await?;
-        let request = Request {
-            method,
-            params: &wire,
-            deadline: &deadline,
-            mirrored: Mirrored::default(),
-            progress: options.progress,
+        let send = || {
+            live.client.request(Request {
+                method,
+                params: &wire,
+                deadline: &deadline,
+                mirrored: Mirrored::default(),
+                progress: options.progress.clone(),
+            })
         };
-        let reply = live.client.request(request).await?;
+        let reply = match send().await {
+            Err(error) if method == "tools/call" && headers_differ(&error) => {
+                connection.catalog().tools.mark_stale();
+                connection.tools(&live).await?;
+                send().await
+            }
+            reply => reply,
+        };
+        let reply = reply?;
         connection.heard();
         Ok(reply.into_string())
     }

@@ -59,7 +59,7 @@ pub struct Mirrored {
     pub name: Option<String>,
     /// Arguments that the tool's schema asks to mirror (`x-mcp-header`): header name and value, not yet encoded.
     pub arguments: Vec<(String, String)>,
-    /// Revision this very request is written in, where it differs from the negotiated one (probes).
+    /// Revision this very request speaks, where each says so; else the negotiated one counts.
     pub version: Option<ProtocolVersion>,
 }
 
