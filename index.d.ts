@@ -46,6 +46,42 @@ export interface CommonServerConfig {
     /** All but these tools. */
     exclude?: string[];
   };
+  /** Trust of a server behind a URL. Default: the manager's `tls`. */
+  tls?: TlsOptions;
+  /** Proxy of a server behind a URL, or `false` for none. Default: the manager's `proxy`. */
+  proxy?: string | false;
+}
+
+/** Whom to trust beyond the system's authorities and those of `NODE_EXTRA_CA_CERTS`. */
+export interface TlsOptions {
+  /** Further authorities: paths of PEM files or PEM texts. */
+  ca?: string | string[];
+  /** Client certificate: path or PEM text. */
+  cert?: string;
+  /** Its key: path or PEM text. Default: looked for in `cert`. */
+  key?: string;
+  /** `true` accepts every certificate; the status then says `tlsVerified: false`. Default `false`. */
+  insecureSkipVerify?: boolean;
+}
+
+/** A server over Streamable HTTP; where that is refused, over the older event stream (see `transport` of the status). */
+export interface HttpServerConfig extends CommonServerConfig {
+  /** May be left out when `url` is there. */
+  type?: 'http' | 'streamable-http';
+  /** `https://` or `http://` URL without user name and password. */
+  url: string;
+  /** Headers of every request; their values never show in reports, logs and errors. */
+  headers?: Record<string, string>;
+}
+
+/** A server over HTTP with server-sent events, the way of 2024-11-05. */
+export interface SseServerConfig extends CommonServerConfig {
+  /** Kind of transport. */
+  type: 'sse';
+  /** URL of the event stream. */
+  url: string;
+  /** Headers of every request; their values never show in reports, logs and errors. */
+  headers?: Record<string, string>;
 }
 
 /** A server that runs as a child process and speaks over its standard input and output. */
@@ -99,7 +135,13 @@ export interface SdkServerConfig extends CommonServerConfig {
 }
 
 /** One entry of `mcpServers`. */
-export type ServerConfig = StdioServerConfig | WebSocketServerConfig | WsIdeServerConfig | SdkServerConfig;
+export type ServerConfig =
+  | StdioServerConfig
+  | HttpServerConfig
+  | SseServerConfig
+  | WebSocketServerConfig
+  | WsIdeServerConfig
+  | SdkServerConfig;
 
 // ── In-process servers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -251,6 +293,15 @@ export interface McpManagerOptions {
     /** Longest wait, in ms. Default 30 000. */
     maxDelayMs?: number;
   };
+  /** Streamable HTTP. */
+  http?: {
+    /** Tries in a row to go on with an answer whose stream was cut. Default 5. */
+    maxResumptions?: number;
+  };
+  /** Trust of servers that set none of their own. Default: the system's authorities and `NODE_EXTRA_CA_CERTS`. */
+  tls?: TlsOptions;
+  /** Proxy, or `false` for none. Default: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`. */
+  proxy?: string | false;
   /** `true`: live connections keep this process alive. Default `false`: only calls in flight do. */
   keepAlive?: boolean;
   /** Names that no outside server may have (compared normalised and without case). Default `['claude-in-chrome', 'computer-use', 'ide']`. */
@@ -436,7 +487,11 @@ export interface ServerStatus {
     signal: string | null;
   };
   /** Transport in use. */
-  transport?: 'stdio';
+  transport?: 'stdio' | 'http' | 'sse' | 'ws' | 'sdk';
+  /** HTTP status of the answer that made the connection fail. */
+  httpStatus?: number;
+  /** `false`: any certificate is accepted (`tls.insecureSkipVerify`). */
+  tlsVerified?: boolean;
   /** First bytes of output that is not of the protocol. */
   firstBytes?: string;
   /** What a person can do about it. */

@@ -122,7 +122,7 @@ describe('real servers', () => {
       expect(textOf(await manager.callTool('mcp__e__echo', { message: 'still' }))).toContain('still');
       // SSE-02: the stream is the session.
       stop();
-      await eventually(() => manager.status('e').state !== 'connected');
+      await eventually(() => manager.status('e')?.state !== 'connected');
     });
   });
 });
@@ -175,7 +175,11 @@ describe('small servers', () => {
     });
     await withManager({ servers: { s: { url } } }, async (manager) => {
       await manager.connect().catch(() => undefined);
-      expect(manager.status('s')).toMatchObject({ state: 'needs-auth', code: 'AUTH_REQUIRED', httpStatus: 401 });
+      expect(manager.status('s')).toMatchObject({
+        state: 'needs-auth',
+        code: 'AUTH_REQUIRED',
+        httpStatus: 401,
+      });
     });
   });
 
@@ -189,7 +193,7 @@ describe('small servers', () => {
     });
     await withManager({ servers: { s: { url } }, retry: { initialDelayMs: 50 } }, async (manager) => {
       await manager.connect().catch(() => undefined);
-      await eventually(() => manager.status('s').state === 'connected');
+      await eventually(() => manager.status('s')?.state === 'connected');
     });
   });
 
@@ -200,7 +204,7 @@ describe('small servers', () => {
       await manager.connect().catch(() => undefined);
       const status = manager.status('s');
       expect(status).toMatchObject({ state: 'failed', transport: 'http' });
-      expect(status.reason).toContain('refused');
+      expect(status?.reason).toContain('refused');
     });
   });
 
