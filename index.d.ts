@@ -31,6 +31,12 @@ export interface CommonServerConfig {
   disabled?: boolean;
   /** `true`: every tool of this server has `alwaysLoad: true`. Default `false`. */
   alwaysLoad?: boolean;
+  /**
+   * Which era of the protocol is spoken: the handshake of 2025-11-25 and before, or the stateless one of 2026-07-28.
+   * `auto` finds out: a process is greeted with the handshake and asked for the other era if it refuses; behind a URL it
+   * is the other way round. A server that does not speak the era asked for fails with `VERSION_UNSUPPORTED`. Default `auto`.
+   */
+  protocol?: 'auto' | 'legacy' | 'modern';
   /** When the server is started. Default: the manager's `start`. */
   start?: 'eager' | 'lazy' | 'required';
   /** Which of the server's own tool names are taken over: `include` first, then `exclude`. Default: all. */
@@ -162,6 +168,28 @@ export interface McpManagerOptions {
    * `permissionTimeoutMs` counts as a refusal. Without it such calls reject with `PERMISSION_REQUIRED`.
    */
   onPermission?: (request: PermissionRequest) => PermissionAnswer | Promise<PermissionAnswer>;
+  /**
+   * Asked when a server has a question for a person: a form to fill in, or an address to visit. Without it (and without
+   * `hooks.elicitation`) servers are told that nobody answers. Throwing, or an answer that does not fit the form, counts
+   * as `cancel`. The clocks of open calls stand still meanwhile.
+   */
+  onElicitation?: (request: ElicitationRequest) => ElicitationAnswer | Promise<ElicitationAnswer>;
+  /**
+   * Asked when a server wants a model's words. The answer is a `CreateMessageResult` of the protocol. Throwing refuses.
+   * Without it servers are told that the host has no model for them.
+   */
+  onSampling?: (request: SamplingRequest) => JsonObject | Promise<JsonObject>;
+  /** Code in front of and behind questions to people, for automation and records. */
+  hooks?: Hooks;
+  /** Rounds of questions that a server may ask within one request. Default 10. Above it: `ELICITATION_LIMIT`. */
+  maxInputRounds?: number;
+  /**
+   * Waits, in ms, before a request that asked for a visit to an address is repeated; the server's notice that the visit
+   * has ended cuts a wait short. At most three count. Default `[2000, 15000, 60000]`. After the last: `ELICITATION_LIMIT`.
+   */
+  urlElicitationDelaysMs?: number[];
+  /** Limit of the question which era of the protocol a server speaks, in ms. Default 10 000. */
+  probeTimeoutMs?: number;
   /** Longest wait for `onPermission`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
   permissionTimeoutMs?: number;
   /** Limit for starting a server and its handshake, in ms. Default 30 000, or `MCP_TIMEOUT` of the environment. On expiry: `CONNECT_TIMEOUT`. */
@@ -184,7 +212,7 @@ export interface McpManagerOptions {
   localConcurrency?: number;
   /** How many remote servers are connected at the same time. Default 20. */
   remoteConcurrency?: number;
-  /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Default 20 000. */
+  /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Servers of the stateless era say so themselves. Default 20 000. */
   catalogTtlMs?: number;
   /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
   maxListPages?: number;
@@ -251,6 +279,63 @@ export interface PermissionRules {
 }
 
 // ── Callbacks' payloads ─────────────────────────────────────────────────────────────────────────────────
+
+/** Code in front of and behind questions to people. */
+export interface Hooks {
+  /** Runs before `onElicitation`: may answer in its place, or change the question's words and form. Returning nothing leaves it as it is. */
+  elicitation?: (
+    request: ElicitationRequest,
+  ) => void | ElicitationAnswer | { request: ElicitationRequest } | Promise<void | ElicitationAnswer | { request: ElicitationRequest }>;
+  /** Runs after the answer: may record it, or give another one. */
+  elicitationResult?: (
+    request: ElicitationRequest,
+    answer: ElicitationAnswer,
+  ) => void | ElicitationAnswer | Promise<void | ElicitationAnswer>;
+}
+
+/** The question put to `onElicitation`. */
+export type ElicitationRequest =
+  | {
+      /** A form. */
+      mode: 'form';
+      /** Name of the server that asks. */
+      server: string;
+      /** What it asks, for people. */
+      message: string;
+      /** JSON Schema of the form: a flat object of texts, numbers, booleans and choices. */
+      requestedSchema: JsonObject;
+      /** Aborts when the answer is no longer wanted. */
+      signal: AbortSignal;
+    }
+  | {
+      /** An address to visit. It is never fetched or opened by this package. */
+      mode: 'url';
+      /** Name of the server that asks. */
+      server: string;
+      /** Why, for people. */
+      message: string;
+      /** The whole address; `https`, or `http` on this machine. */
+      url: string;
+      /** Its host in ASCII (punycode), with the port where it is not the usual one. */
+      host: string;
+      /** The server's name for this visit. */
+      elicitationId?: string;
+      /** Aborts when the answer is no longer wanted. */
+      signal: AbortSignal;
+    };
+
+/** The answer of `onElicitation`. `content` belongs to forms; fields left out take the form's defaults. */
+export type ElicitationAnswer = { action: 'accept'; content?: JsonObject } | { action: 'decline' } | { action: 'cancel' };
+
+/** The question put to `onSampling`. */
+export interface SamplingRequest {
+  /** Name of the server that asks. */
+  server: string;
+  /** Parameters of `sampling/createMessage`: messages, limits, preferences; `tools` and `toolChoice` as sent. */
+  params: JsonObject;
+  /** Aborts when the answer is no longer wanted. */
+  signal: AbortSignal;
+}
 
 /** The question put to `onPermission`. */
 export interface PermissionRequest {

@@ -27,6 +27,21 @@ process.on('exit', () => {
 /** Managers with open calls: nothing else may hold them while a caller waits. */
 const busy = new Set();
 
+/** How each question of the native half is put to the host. */
+const QUESTIONS = {
+  onPermission: (host, body, signal) => host.onPermission({ ...body, signal }),
+  onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
+  onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
+  'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
+  'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>
+    hooks.elicitationResult({ ...request, signal }, answer),
+};
+
+/** The host's function of a name such as `onPermission` or `hooks.elicitation`. */
+function callbackOf(options, name) {
+  return name.split('.').reduce((at, part) => at?.[part], options);
+}
+
 class McpManager extends EventEmitter {
   #native;
   #open = new Map();
@@ -37,6 +52,7 @@ class McpManager extends EventEmitter {
   #keepAlive;
   #timer;
   #draining = false;
+  #flushDue = false;
   #closed;
   #exit;
   #sdk;
@@ -44,7 +60,7 @@ class McpManager extends EventEmitter {
   constructor(options = {}) {
     check.options(options);
     super();
-    const callbacks = ['onPermission'].filter((name) => typeof options[name] === 'function');
+    const callbacks = Object.keys(QUESTIONS).filter((name) => typeof callbackOf(options, name) === 'function');
     this.#callbacks = options;
     this.#toolErrors = options.toolErrors ?? 'throw';
     this.#keepAlive = options.keepAlive === true;
@@ -340,6 +356,7 @@ class McpManager extends EventEmitter {
           if (!this.#open.has(id)) return;
           this.#settle(id, call);
           this.#native.cancel(id);
+          this.#flushSoon();
           reject(signal.reason);
         };
         signal.addEventListener('abort', abort, { once: true });
@@ -352,6 +369,17 @@ class McpManager extends EventEmitter {
       this.#open.set(id, call);
       const flags = (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
       start(id, flags);
+      this.#flushSoon();
+    });
+  }
+
+  /** At the end of the turn everything that it has sent is written together. */
+  #flushSoon() {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    queueMicrotask(() => {
+      this.#flushDue = false;
+      this.#native.flush();
     });
   }
 
@@ -396,11 +424,13 @@ class McpManager extends EventEmitter {
       }
       case 'progress': {
         const call = this.#open.get(letter.id);
-        if (call?.onProgress !== undefined) contained(() => call.onProgress(letter.value));
+        if (call?.onProgress !== undefined) contained('onProgress', () => call.onProgress(letter.value));
         return;
       }
       case 'event':
-        if (this.listenerCount(letter.name) > 0) contained(() => this.emit(letter.name, letter.value));
+        if (this.listenerCount(letter.name) > 0) {
+          contained(`a listener of '${letter.name}'`, () => this.emit(letter.name, letter.value));
+        }
         return;
       case 'question':
         void this.#answer(letter);
@@ -418,7 +448,7 @@ class McpManager extends EventEmitter {
     const controller = new AbortController();
     this.#questions.set(question, controller);
     try {
-      const answer = await this.#callbacks[callback]({ ...body, signal: controller.signal });
+      const answer = await QUESTIONS[callback](this.#callbacks, body, controller.signal);
       this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
     } catch (error) {
       this.#native.answer(question, undefined, errors.describe(error));
@@ -462,13 +492,15 @@ function fill(letter, { places, texts }) {
   });
 }
 
-/** A listener that throws is the listener's problem, not that of the letters behind it. */
-function contained(run) {
+/** A listener that throws is reported and holds up neither the letters behind it nor the process. */
+function contained(what, run) {
   try {
     run();
   } catch (error) {
-    process.nextTick(() => {
-      throw error;
+    process.emitWarning(`${what} threw: ${errors.describe(error)}`, {
+      type: 'McpListenerWarning',
+      code: 'LISTENER_THREW',
+      detail: error instanceof Error ? error.stack : undefined,
     });
   }
 }

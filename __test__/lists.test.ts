@@ -190,6 +190,8 @@ describe('the kept list', () => {
       expect(await manager.listTools()).toEqual([]);
       expect(await manager.listPrompts()).toEqual([]);
       expect(await manager.listResources()).toEqual([]);
+      // Written by then, but perhaps not yet noted by the other side.
+      await eventually(() => notes(file).length > 1);
       expect(notes(file).map(({ method }) => method)).toEqual(['initialize', 'notifications/initialized']);
     });
   });

@@ -81,6 +81,10 @@ function options(value) {
   for (const name of ['onPermission', 'onElicitation', 'onSampling', 'onApproval', 'onAuthorizationUrl']) {
     optionalFunction(value[name], `options.${name}`);
   }
+  optionalObject(value.hooks, 'options.hooks');
+  for (const name of ['elicitation', 'elicitationResult']) {
+    optionalFunction(value.hooks?.[name], `options.hooks.${name}`);
+  }
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
 }
 

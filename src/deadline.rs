@@ -2,7 +2,7 @@
 //!
 //! Both stand still while a person decides (PRO-06). One clock source: Tokio's, so that tests can pause it.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -63,12 +63,33 @@ impl Deadline {
 
     /// Stops the clocks until the guard is dropped: a person was asked. May be nested.
     pub fn hold(&self) -> Hold<'_> {
+        self.stop();
+        Hold(self)
+    }
+
+    /// As [`Deadline::hold`], for holders that do not live within a borrow.
+    pub fn hold_owned(self: &Arc<Self>) -> OwnedHold {
+        self.stop();
+        OwnedHold(Arc::clone(self))
+    }
+
+    fn stop(&self) {
         let mut clock = lock(&self.clock);
         if clock.holders == 0 {
             clock.held_since = Instant::now();
         }
         clock.holders += 1;
-        Hold(self)
+    }
+
+    fn go_on(&self) {
+        let mut clock = lock(&self.clock);
+        clock.holders = clock.holders.saturating_sub(1);
+        if clock.holders == 0 {
+            let held = clock.held_since.elapsed();
+            clock.held_total += held;
+            let since_sign = clock.last_sign.elapsed();
+            clock.held_idle += held.min(since_sign);
+        }
     }
 
     /// Time since the start.
@@ -128,14 +149,17 @@ pub struct Hold<'a>(&'a Deadline);
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        let mut clock = lock(&self.0.clock);
-        clock.holders = clock.holders.saturating_sub(1);
-        if clock.holders == 0 {
-            let held = clock.held_since.elapsed();
-            clock.held_total += held;
-            let since_sign = clock.last_sign.elapsed();
-            clock.held_idle += held.min(since_sign);
-        }
+        self.0.go_on();
+    }
+}
+
+/// Keeps a shared deadline's clocks stopped.
+#[derive(Debug)]
+pub struct OwnedHold(Arc<Deadline>);
+
+impl Drop for OwnedHold {
+    fn drop(&mut self) {
+        self.0.go_on();
     }
 }
 

@@ -100,19 +100,20 @@ impl<'a> WireResult<'a> {
         Self { content, structured, is_error, meta, tool_result }
     }
 
-    fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
+    /// Whether the result has its public shape already: then the texts that are too long to stay in it.
+    fn long_texts_if_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<Option<Vec<(usize, &'a str)>>> {
         let shape = self.content.is_some()
             && self.is_error.is_none_or(|value| json_scan::kind(value) == Kind::Bool)
             && self.meta.is_none_or(|value| json_scan::kind(value) == Kind::Object);
         if !shape {
-            return Ok(false);
+            return Ok(None);
         }
         if let Some(structured) = self.structured
             && matches!(rules.sanitize.json(structured, facts)?, Cow::Owned(_))
         {
-            return Ok(false);
+            return Ok(None);
         }
-        content::all_plain(self.content.unwrap_or_default(), rules, facts)
+        content::long_texts_if_plain(self.content.unwrap_or_default(), rules, facts)
     }
 }
 
@@ -126,30 +127,10 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
     let content_rules = rules.content(&save);
     let result = WireResult::read(&wire);
     let is_error = result.is_error == Some("true");
-    if result.is_plain(&content_rules, facts)? {
+    if let Some(long) = result.long_texts_if_plain(&content_rules, facts)? {
         let warnings = empty_note(&result, rules);
-        return Ok(MappedResult {
-            raw: None,
-            value: wire,
-            plain: true,
-            is_error,
-            large_texts: Vec::new(),
-            warnings,
-        });
-    }
-    // Long texts alone keep a result from being plain: they are cut out, the rest stays as it is.
-    let with_long_texts = ContentRules { large_text_bytes: usize::MAX, ..content_rules };
-    if result.is_plain(&with_long_texts, facts)? {
-        let literals = content::long_texts(result.content.unwrap_or_default(), rules.large_text_bytes);
-        let (value, large_texts) = cut_out(&wire, &literals);
-        return Ok(MappedResult {
-            raw: None,
-            value,
-            plain: true,
-            is_error,
-            large_texts,
-            warnings: Vec::new(),
-        });
+        let (value, large_texts) = if long.is_empty() { (wire, Vec::new()) } else { cut_out(&wire, &long) };
+        return Ok(MappedResult { raw: None, value, plain: true, is_error, large_texts, warnings });
     }
     let mut writer = BlockWriter::new(&content_rules, facts);
     write_content(&result, &mut writer)?;

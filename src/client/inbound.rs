@@ -1,13 +1,18 @@
 //! What a server sends unasked: one door for notifications, requests, noise and the end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::progress::ProgressTable;
+use tokio::task::AbortHandle;
+
+use super::Tables;
+use super::input::{CANCEL, Refusal};
 use crate::error::McpError;
+use crate::json_scan;
 use crate::jsonrpc::{Incoming, write};
 use crate::runtime::{self, lock};
 use crate::transport::{Receiver, Transport};
@@ -43,11 +48,18 @@ pub trait ServerListener: Send + Sync {
 
 /// Reports of one kind that a server may cause; the rest is counted.
 const MAX_REPORTS: u64 = 20;
+/// Questions of one server that may be open at a time (B-093).
+const MAX_QUESTIONS: usize = 32;
+
+/// Requests of the server that are being answered, by id as JSON text.
+type Questions = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
 /// The receiving side of a client.
 pub struct Inbound {
     listener: Arc<dyn ServerListener>,
-    progress: Arc<ProgressTable>,
+    tables: Tables,
+    questions: Questions,
+    stateless: AtomicBool,
     transport: OnceLock<Weak<dyn Transport>>,
     noise: AtomicU64,
     strays: AtomicU64,
@@ -57,10 +69,12 @@ pub struct Inbound {
 
 impl Inbound {
     /// A door to `listener`.
-    pub fn new(listener: Arc<dyn ServerListener>, progress: Arc<ProgressTable>) -> Self {
+    pub fn new(listener: Arc<dyn ServerListener>, tables: Tables) -> Self {
         Self {
             listener,
-            progress,
+            tables,
+            questions: Questions::default(),
+            stateless: AtomicBool::new(false),
             transport: OnceLock::new(),
             noise: AtomicU64::new(0),
             strays: AtomicU64::new(0),
@@ -74,6 +88,11 @@ impl Inbound {
         let _ = self.transport.set(Arc::downgrade(transport));
     }
 
+    /// The stateless era was agreed on: the server may not ask anything any more.
+    pub fn refuse_requests(&self) {
+        self.stateless.store(true, Ordering::Relaxed);
+    }
+
     fn answer(&self, frame: String) {
         if let Some(transport) = self.transport.get().and_then(Weak::upgrade) {
             runtime::start(async move {
@@ -83,26 +102,78 @@ impl Inbound {
         }
     }
 
-    fn request(&self, id: &str, method: &str) {
+    fn request(&self, id: String, method: &str, params: String) {
+        let allowed = !self.stateless.load(Ordering::Relaxed);
         match method {
-            "ping" => self.answer(write::result(id, "{}")),
-            "roots/list" => {
-                self.answer(write::result(id, &format!("{{\"roots\":{}}}", self.listener.roots())));
+            "ping" => self.answer(write::result(&id, "{}")),
+            "roots/list" if allowed => {
+                self.answer(write::result(&id, &format!("{{\"roots\":{}}}", self.listener.roots())));
+            }
+            "elicitation/create" | "sampling/createMessage"
+                if allowed && self.tables.input.serves(method) =>
+            {
+                self.question(id, method.to_owned(), params);
             }
             _ => {
                 self.report(&self.violations, "REQUEST_REFUSED", || {
                     format!("the server asked for {}, which this host does not offer", quoted(method))
                 });
-                self.answer(write::error(id, -32601, "Method not found"));
+                self.answer(write::error(&id, -32601, "Method not found"));
             }
         }
     }
 
+    /// Asks the host in a task of its own; the clocks of open requests stand still meanwhile (F9).
+    fn question(&self, id: String, method: String, params: String) {
+        let mut questions = lock(&self.questions);
+        if questions.len() >= MAX_QUESTIONS || questions.contains_key(&id) {
+            drop(questions);
+            self.report(&self.violations, "REQUEST_REFUSED", || {
+                format!("the server asks too much at once; {} was refused", quoted(&method))
+            });
+            return self.answer(write::error(&id, -32603, "Too many open requests"));
+        }
+        let Some(transport) = self.transport.get().cloned() else { return };
+        let (tables, open, own_id) = (self.tables.clone(), Arc::clone(&self.questions), id.clone());
+        let task = runtime::spawn(async move {
+            let frame = answer_question(&tables, &own_id, &method, &params).await;
+            lock(&open).remove(&own_id);
+            if let Some(transport) = transport.upgrade() {
+                // Refused when the server does not read: then it does not wait for answers either.
+                let _ = transport.send(frame).await;
+            }
+        });
+        if let Some(task) = task {
+            questions.insert(id, task.abort_handle());
+        }
+    }
+
+    /// The server takes a request of its own back, or ends a listen stream (mcp:CAN-05, mcp:SUB-09).
+    fn cancelled(&self, params: &str) {
+        let [id] = json_scan::pick(params, ["requestId"]);
+        if let Some(task) = id.and_then(|id| lock(&self.questions).remove(id)) {
+            task.abort();
+            return;
+        }
+        self.tables.listens.cancel(params);
+    }
+
+    fn visit_ended(&self, params: &str) {
+        let [id] = json_scan::pick(params, ["elicitationId"]);
+        if let Some(id) = id.and_then(json_scan::decode) {
+            self.tables.input.visit_ended(&id);
+        }
+    }
+
     fn notification(&self, method: &str, params: &str) {
+        // News of a stream that is not ours is nobody's (mcp:SUB-04).
+        if self.stateless.load(Ordering::Relaxed) && self.tables.listens.is_foreign(params) {
+            return;
+        }
         match method {
             "notifications/progress" => {
                 // Progress of a finished call may still be under way: no error (mcp:PROG-02).
-                self.progress.notice(params);
+                self.tables.progress.notice(params);
             }
             "notifications/tools/list_changed" => self.listener.list_changed(ListKind::Tools),
             "notifications/prompts/list_changed" => self.listener.list_changed(ListKind::Prompts),
@@ -113,7 +184,10 @@ impl Inbound {
                 }
             }
             "notifications/message" => self.log(params),
-            // Cancelling a request of its own: those are answered at once. Others are unknown (mcp:CAN-04).
+            "notifications/cancelled" => self.cancelled(params),
+            "notifications/elicitation/complete" => self.visit_ended(params),
+            "notifications/subscriptions/acknowledged" => self.tables.listens.acknowledge(params),
+            // Unknown ones mean nothing to us, which is no error.
             _ => {}
         }
     }
@@ -154,6 +228,24 @@ struct LogMessage<'a> {
     data: Option<&'a RawValue>,
 }
 
+/// The frame that answers a request of the server.
+async fn answer_question(tables: &Tables, id: &str, method: &str, params: &str) -> String {
+    let pause = tables.progress.pause();
+    let outcome = tokio::select! {
+        biased;
+        outcome = tables.input.fulfil(method, params) => outcome,
+        // Every call it may belong to was given up: the person need not answer any more (ELI-04).
+        () = pause.abandoned() => match method {
+            "elicitation/create" => Ok(CANCEL.to_owned()),
+            _ => Err(Refusal::Rejected("The request it belongs to was given up".to_owned())),
+        },
+    };
+    match outcome {
+        Ok(result) => write::result(id, &result),
+        Err(refusal) => write::error(id, refusal.code(), refusal.message()),
+    }
+}
+
 /// Text of a server inside a message of ours: cleaned, quoted, short.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", super::excerpt(&crate::unicode::clean_str_lossy(text), 100))
@@ -162,12 +254,19 @@ fn quoted(text: &str) -> String {
 impl Receiver for Inbound {
     fn message(&self, message: Incoming) {
         match message {
-            Incoming::Request { id, method, .. } => self.request(&id, &method),
+            Incoming::Request { id, method, params } => {
+                let params = params.map_or_else(|| "{}".to_owned(), crate::jsonrpc::RawText::into_string);
+                self.request(id, &method, params);
+            }
             Incoming::Notification { method, params } => {
                 self.notification(&method, params.as_ref().map_or("{}", |params| params.as_str()));
             }
             Incoming::Response { id, .. } => self.stray(id),
         }
+    }
+
+    fn answered(&self, id: u64) {
+        self.tables.progress.end(id);
     }
 
     fn noise(&self, excerpt: &str, why: &str) {
@@ -195,6 +294,10 @@ impl Receiver for Inbound {
     }
 
     fn closed(&self, error: McpError) {
+        // Nobody is left to be answered: what people were asked is withdrawn (ELI-04).
+        for (_, task) in lock(&self.questions).drain() {
+            task.abort();
+        }
         if !std::mem::replace(&mut *lock(&self.ended), true) {
             self.listener.closed(error);
         }

@@ -4,24 +4,51 @@
 //! means a new client, so no answer ever crosses generations (B-090).
 
 pub mod inbound;
+pub mod input;
+pub mod listen;
 pub mod open;
 pub mod pages;
 pub mod progress;
+mod rounds;
+#[cfg(test)]
+mod tests;
+pub mod verdict;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::json_scan;
 use crate::jsonrpc::write::{self, Params};
 use crate::jsonrpc::{RawText, RpcError};
 use crate::protocol::capability::{self, ServerIntroduction};
-use crate::protocol::version::ProtocolVersion;
+use crate::protocol::header_mirror::HeaderMirror;
+use crate::protocol::negotiation::UNSUPPORTED_VERSION;
+use crate::protocol::stateless;
+use crate::protocol::tool::ToolDefinition;
+use crate::protocol::version::{Era, ProtocolVersion};
+use crate::runtime::{read, write as write_lock};
 use crate::transport::{Mirrored, Outgoing, RequestFailure, Transport};
 use crate::unicode;
+use input::InputDesk;
+use listen::ListenTable;
+use open::Introduction;
 use progress::{ProgressSink, ProgressTable};
 
-/// What the handshake settled.
+/// What a client and its receiving side share.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// Requests that may make progress.
+    pub progress: Arc<ProgressTable>,
+    /// Open listen streams.
+    pub listens: Arc<ListenTable>,
+    /// Where questions of the server are answered.
+    pub input: Arc<InputDesk>,
+}
+
+/// What the handshake, or discovery, settled.
 #[derive(Debug)]
 pub struct Negotiated {
     /// Revision both sides speak.
@@ -37,7 +64,12 @@ pub struct Client {
     transport: Arc<dyn Transport>,
     negotiated: Negotiated,
     next_id: AtomicU64,
-    progress: Arc<ProgressTable>,
+    tables: Tables,
+    introduction: Introduction,
+    /// Members of `_meta` of every request; empty in the handshake era.
+    envelope: RwLock<Arc<str>>,
+    /// Mirrored arguments by tool, as of the last list (mcp:HDR-22).
+    mirrors: RwLock<HashMap<String, Arc<[HeaderMirror]>>>,
 }
 
 /// A request in the making.
@@ -70,26 +102,121 @@ impl Client {
         &self.transport
     }
 
-    /// Sends a request and waits for its result within the deadline. Dropping the future cancels it.
+    /// The era of the conversation.
+    pub fn era(&self) -> Era {
+        self.negotiated.version.era()
+    }
+
+    /// Sends a request and waits for its result within the deadline; questions of the server on the way are
+    /// answered through the host. Dropping the future cancels it.
     ///
     /// # Errors
-    /// `CAPABILITY_MISSING` before anything is sent, `RPC_ERROR` for an error answer, `TIMEOUT`, and whatever
-    /// the transport says; all name the server.
+    /// `CAPABILITY_MISSING` before anything is sent, `RPC_ERROR` for an error answer, `TIMEOUT`, `RESULT_INVALID`,
+    /// `ELICITATION_DECLINED`, `ELICITATION_LIMIT`, and whatever the transport says; all name the server.
     pub async fn request(&self, request: Request<'_>) -> Result<RawText, McpError> {
-        capability::check(request.method, &self.negotiated.introduction.capabilities)
-            .map_err(|error| error.on(&self.server))?;
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = write::request(id, request.method, request.params);
-        let mirrored = Mirrored { method: request.method.to_owned(), ..request.mirrored };
-        let _watched = self.progress.watch(id, Arc::clone(request.deadline), request.progress);
+        self.check(request.method).map_err(|error| error.on(&self.server))?;
+        let outcome = self.leg(&request, request.params).await;
+        match (self.era(), outcome) {
+            (Era::Legacy, Err(RequestFailure::Rpc(error)))
+                if error.code == rounds::URL_REQUIRED && self.tables.input.features().elicitation_url =>
+            {
+                self.after_visits(&request, error).await
+            }
+            (Era::Modern, Err(RequestFailure::Rpc(error))) if self.may_try_again(&error) => {
+                let outcome = self.leg(&request, request.params).await;
+                let reply = outcome.map_err(|failure| self.describe(failure, request.method))?;
+                self.finish(&request, reply).await
+            }
+            (Era::Modern, Ok(reply)) => self.finish(&request, reply).await,
+            (_, outcome) => outcome.map_err(|failure| self.describe(failure, request.method)),
+        }
+    }
+
+    fn check(&self, method: &str) -> Result<(), McpError> {
+        if self.era() == Era::Modern {
+            stateless::check_method(method)?;
+        }
+        capability::check(method, &self.negotiated.introduction.capabilities)
+    }
+
+    /// A server may refuse a version that it supports after all (mcp:ERA-08): once more, at that version.
+    fn may_try_again(&self, error: &RpcError) -> bool {
+        let ours = self.negotiated.version.as_str();
+        error.code == UNSUPPORTED_VERSION
+            && stateless::supported_versions(error).iter().any(|one| one == ours)
+    }
+
+    /// One request and its answer, however often the method is sent in all.
+    async fn leg(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
+        let outgoing = self.outgoing(request.method, params, &request.mirrored);
+        let watched =
+            self.tables.progress.watch(outgoing.id, Arc::clone(request.deadline), request.progress.clone());
         tokio::select! {
             biased;
-            reply = self.transport.request(Outgoing { id, frame, cancellable: true, mirrored }) => {
-                reply.map_err(|failure| self.describe(failure, request.method))
+            reply = self.transport.request(outgoing) => {
+                watched.answered();
+                reply
             }
             kind = request.deadline.expired() => {
-                Err(request.deadline.error(kind, request.method).on(&self.server))
+                Err(RequestFailure::Transport(request.deadline.error(kind, request.method)))
             }
+        }
+    }
+
+    /// The next request of the conversation, as it goes out.
+    fn outgoing(&self, method: &str, params: &Params, mirrored: &Mirrored) -> Outgoing {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let meta = stateless::callers_meta(params.meta());
+        let own;
+        let params = if meta.len() == params.meta().len() {
+            params
+        } else {
+            own = params.with_meta(meta.into_owned());
+            &own
+        };
+        let mut mirrored = Mirrored { method: method.to_owned(), ..mirrored.clone() };
+        if self.era() == Era::Legacy {
+            let frame = write::request(id, method, params);
+            return Outgoing { id, frame, cancellable: true, mirrored };
+        }
+        mirrored.version = Some(self.negotiated.version);
+        self.mirror(method, params, &mut mirrored);
+        let frame = write::enveloped_request(id, method, params, &read(&self.envelope));
+        Outgoing { id, frame, cancellable: true, mirrored }
+    }
+
+    /// What headers repeat of the parameters (mcp:HDR-04, 08); every way to send a request comes by here (HDR-25).
+    fn mirror(&self, method: &str, params: &Params, mirrored: &mut Mirrored) {
+        let member = match method {
+            "tools/call" | "prompts/get" => "name",
+            "resources/read" => "uri",
+            _ => return,
+        };
+        let object = format!("{{{}}}", params.members());
+        let [name, arguments] = json_scan::pick(&object, [member, "arguments"]);
+        let Some(name) = name.and_then(json_scan::decode) else { return };
+        if method == "tools/call" {
+            let mirrors = read(&self.mirrors).get(&*name).cloned().unwrap_or_default();
+            let value = |mirror: &HeaderMirror| Some((mirror.header.clone(), mirror.value(arguments?)?));
+            mirrored.arguments = mirrors.iter().filter_map(value).collect();
+        }
+        mirrored.name = Some(name.into_owned());
+    }
+
+    /// Learns which arguments the tools of a list want to see mirrored.
+    pub fn learn_tools(&self, tools: &[ToolDefinition]) {
+        let mirrors = tools.iter().filter_map(|tool| {
+            let mirrors = tool.header_mirrors.as_ref().ok().filter(|mirrors| !mirrors.is_empty())?;
+            Some((tool.wire_name.clone(), Arc::clone(mirrors)))
+        });
+        *write_lock(&self.mirrors) = mirrors.collect();
+    }
+
+    /// Sets the least severe level of log messages that requests ask for; only the stateless era has such.
+    pub fn set_log_level(&self, level: Option<&str>) {
+        if self.era() == Era::Modern {
+            *write_lock(&self.envelope) =
+                Arc::from(self.introduction.envelope(self.negotiated.version, level));
         }
     }
 
@@ -99,12 +226,16 @@ impl Client {
         self.transport.send(frame).await.map_err(|error| error.on(&self.server))
     }
 
-    /// Asks whether the server is there.
+    /// Asks whether the server is there: `ping`, or `server/discover` where there is no such thing (mcp:PING-04).
     pub async fn ping(&self, deadline: &Arc<Deadline>) -> Result<(), McpError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = write::plain_request(id, "ping", None);
-        let mirrored = Mirrored { method: "ping".to_owned(), ..Mirrored::default() };
-        let outgoing = Outgoing { id, frame, cancellable: true, mirrored };
+        let outgoing = match self.era() {
+            Era::Modern => self.outgoing("server/discover", &Params::default(), &Mirrored::default()),
+            Era::Legacy => {
+                let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                let mirrored = Mirrored { method: "ping".to_owned(), ..Mirrored::default() };
+                Outgoing { id, frame: write::plain_request(id, "ping", None), cancellable: true, mirrored }
+            }
+        };
         tokio::select! {
             biased;
             reply = self.transport.request(outgoing) => match reply {
@@ -118,7 +249,11 @@ impl Client {
     fn describe(&self, failure: RequestFailure, method: &str) -> McpError {
         match failure {
             RequestFailure::Transport(error) => error.on(&self.server),
-            RequestFailure::Rpc(error) => rpc_error(&error, method).on(&self.server),
+            RequestFailure::Rpc(error) => {
+                let typed =
+                    if self.era() == Era::Modern { stateless::typed_error(&error, method) } else { None };
+                typed.unwrap_or_else(|| rpc_error(&error, method)).on(&self.server)
+            }
         }
     }
 }

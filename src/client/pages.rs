@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,6 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, push_member};
+use crate::protocol::stateless::CacheHint;
 use crate::transport::Mirrored;
 
 /// Bounds of a list.
@@ -41,6 +43,11 @@ struct Page<'a> {
 }
 
 impl Pages {
+    /// How long the list is fresh by the server's own hints: as long as its shortest-lived page (mcp:CACHE-12).
+    pub fn fresh_for(&self) -> Option<Duration> {
+        self.pages.iter().map(|page| CacheHint::read(page.as_str()).fresh_for).min()
+    }
+
     /// The items of all pages in order.
     pub fn items(&self, member: &str) -> Vec<&RawValue> {
         self.pages

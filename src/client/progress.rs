@@ -1,12 +1,13 @@
 //! Progress tokens: which request a sign of life belongs to (PRO-08, C5).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, OwnedHold};
 use crate::runtime::lock;
 use crate::unicode;
 
@@ -36,11 +37,25 @@ struct Watched {
 #[derive(Default)]
 pub struct ProgressTable {
     watched: Mutex<HashMap<u64, Watched>>,
+    pauses: Mutex<Pauses>,
+}
+
+/// Questions of the server to people while requests are open.
+#[derive(Default)]
+struct Pauses {
+    next: u64,
+    open: HashMap<u64, PauseScope>,
+}
+
+/// The requests a question may belong to: the protocol does not say which one it is.
+struct PauseScope {
+    requests: HashSet<u64>,
+    abandoned: Arc<Notify>,
 }
 
 impl fmt::Debug for ProgressTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProgressTable").field("watched", &lock(&self.watched).len()).finish()
+        f.debug_struct("ProgressTable").field("watched", &lock(&self.watched).len()).finish_non_exhaustive()
     }
 }
 
@@ -66,7 +81,37 @@ impl ProgressTable {
     ) -> WatchGuard {
         let entry = Watched { deadline, sink, last: f64::NEG_INFINITY };
         lock(&self.watched).insert(id, entry);
-        WatchGuard { table: Arc::clone(self), id }
+        WatchGuard { table: Arc::clone(self), id, answered: false }
+    }
+
+    /// Stops the clocks of every open request while a person answers a question of the server (PRO-06, F9).
+    pub fn pause(self: &Arc<Self>) -> Pause {
+        let watched = lock(&self.watched);
+        let holds = watched.values().map(|entry| entry.deadline.hold_owned()).collect();
+        let requests = watched.keys().copied().collect();
+        let abandoned = Arc::new(Notify::new());
+        let mut pauses = lock(&self.pauses);
+        let number = pauses.next;
+        pauses.next += 1;
+        pauses.open.insert(number, PauseScope { requests, abandoned: Arc::clone(&abandoned) });
+        // Only now: a request that ends in between must find the question.
+        drop(watched);
+        Pause { table: Arc::clone(self), number, abandoned, _holds: holds }
+    }
+
+    /// A request has ended; a question whose last request was given up is moot (ELI-04).
+    fn leave(&self, id: u64, answered: bool) {
+        lock(&self.watched).remove(&id);
+        for scope in lock(&self.pauses).open.values_mut() {
+            if scope.requests.remove(&id) && scope.requests.is_empty() && !answered {
+                scope.abandoned.notify_one();
+            }
+        }
+    }
+
+    /// Ends the watching of a request whose answer has come.
+    pub fn end(&self, id: u64) {
+        self.leave(id, true);
     }
 
     /// Takes a notification; `false` when its token belongs to no open request.
@@ -102,10 +147,40 @@ impl ProgressTable {
 pub struct WatchGuard {
     table: Arc<ProgressTable>,
     id: u64,
+    answered: bool,
+}
+
+impl WatchGuard {
+    /// The request was answered: it is not given up.
+    pub fn answered(mut self) {
+        self.answered = true;
+    }
 }
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        lock(&self.table.watched).remove(&self.id);
+        self.table.leave(self.id, self.answered);
+    }
+}
+
+/// Keeps the clocks of the requests that were open stopped.
+#[derive(Debug)]
+pub struct Pause {
+    table: Arc<ProgressTable>,
+    number: u64,
+    abandoned: Arc<Notify>,
+    _holds: Vec<OwnedHold>,
+}
+
+impl Pause {
+    /// Completes when every request that was open was given up. Never, where none was open.
+    pub async fn abandoned(&self) {
+        self.abandoned.notified().await;
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        lock(&self.table.pauses).open.remove(&self.number);
     }
 }

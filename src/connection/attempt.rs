@@ -7,13 +7,16 @@ use tokio::sync::oneshot;
 
 use super::state::FailureKind;
 use super::{ClientListener, Live, Shared, remote, socket};
+use crate::client::Tables;
 use crate::client::inbound::Inbound;
-use crate::client::open::shake_hands;
-use crate::client::progress::ProgressTable;
-use crate::config::spec::{InheritEnv, StdioSpec, TransportSpec};
+use crate::client::input::InputDesk;
+use crate::client::open::{self, EraChoice, Opening};
+use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::host::Host;
+use crate::protocol::negotiation::Channel;
+use crate::protocol::version::Era;
 use crate::runtime::write;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
@@ -69,23 +72,38 @@ async fn open_one(
     abandon: &mut oneshot::Receiver<()>,
 ) -> Result<Live, Refused> {
     let server: Arc<str> = Arc::clone(&shared.spec.name);
-    let progress = Arc::new(ProgressTable::default());
     let listener = Arc::new(ClientListener { shared: Arc::clone(shared), generation });
-    let inbound = Arc::new(Inbound::new(listener, Arc::clone(&progress)));
+    let tables = tables(shared, Arc::clone(&listener));
+    let inbound = Arc::new(Inbound::new(listener, tables.clone()));
     let transport = start_transport(shared, Arc::clone(&inbound), older).map_err(|error| {
         let error = error.on(&server);
         Refused { kind: kind_of(&error), error, status: None }
     })?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
-    let hands = shake_hands(&server, &transport, &progress, &shared.settings.introduction, deadline);
+    let opening = open::open(Opening {
+        server: &server,
+        transport: &transport,
+        tables: &tables,
+        introduction: &shared.settings.introduction,
+        deadline,
+        probe: shared.settings.probe,
+        channel: channel_of(&shared.spec.transport),
+        choice: if older { EraChoice::Legacy } else { choice_of(shared) },
+        verdicts: shared.verdicts.as_ref(),
+    });
     let outcome = tokio::select! {
         biased;
-        outcome = hands => outcome,
+        outcome = opening => outcome,
         _ = abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
     };
     match outcome {
-        Ok(client) => Ok(Live { client: Arc::new(client), generation }),
+        Ok(client) => {
+            if client.era() == Era::Modern {
+                inbound.refuse_requests();
+            }
+            Ok(Live { client: Arc::new(client), generation })
+        }
         Err(error) => {
             let kind = kind_of(&error);
             let status = transport.last_status();
@@ -93,6 +111,38 @@ async fn open_one(
             let error = explain(error, &transport.evidence()).on(&server);
             Err(Refused { kind, error: shared.redact_error(error), status })
         }
+    }
+}
+
+/// What client and receiving side of an attempt share. Who answers questions stands before the first byte is
+/// read, so that none comes too early (M2).
+fn tables(shared: &Arc<Shared>, listener: Arc<ClientListener>) -> Tables {
+    let desk = InputDesk::new(
+        Arc::clone(&shared.spec.name),
+        Arc::clone(&shared.host),
+        listener,
+        shared.settings.introduction.features,
+        shared.settings.inputs.clone(),
+    );
+    Tables { progress: Arc::default(), listens: Arc::default(), input: Arc::new(desk) }
+}
+
+/// How silence is judged when the era is found out.
+fn channel_of(transport: &TransportSpec) -> Channel {
+    match transport {
+        TransportSpec::Http(_) | TransportSpec::ConnectorProxy(_) => Channel::Http,
+        _ => Channel::Stdio,
+    }
+}
+
+fn choice_of(shared: &Shared) -> EraChoice {
+    match (&shared.spec.transport, shared.spec.protocol) {
+        // The older way over HTTP belongs to the handshake era alone.
+        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), _) | (_, Some(ProtocolChoice::Legacy)) => {
+            EraChoice::Legacy
+        }
+        (_, Some(ProtocolChoice::Modern)) => EraChoice::Modern,
+        (_, Some(ProtocolChoice::Auto) | None) => EraChoice::Auto,
     }
 }
 

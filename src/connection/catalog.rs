@@ -35,6 +35,8 @@ struct CellState<T> {
     changes: u64,
     flight: Option<watch::Receiver<Option<Outcome<T>>>>,
     error: Option<McpError>,
+    /// How long the server says that the list is fresh; wins over the host's setting.
+    hint: Option<Duration>,
 }
 
 impl<T> Default for ListCell<T> {
@@ -47,6 +49,7 @@ impl<T> Default for ListCell<T> {
                 changes: 0,
                 flight: None,
                 error: None,
+                hint: None,
             }),
         }
     }
@@ -70,6 +73,11 @@ impl<T: Send + Sync + 'static> ListCell<T> {
     /// Why the last fetch failed, if it did.
     pub fn error(&self) -> Option<McpError> {
         lock(&self.state).error.clone()
+    }
+
+    /// Sets how long the list being fetched is fresh; `None` leaves that to the host (TOL-03).
+    pub fn set_hint(&self, hint: Option<Duration>) {
+        lock(&self.state).hint = hint;
     }
 
     /// Drops the list's freshness.
@@ -97,7 +105,7 @@ impl<T: Send + Sync + 'static> ListCell<T> {
         let mut flight = {
             let mut state = lock(&self.state);
             let fresh = state.generation == generation
-                && state.fetched.is_some_and(|fetched| fetched.elapsed() < ttl);
+                && state.fetched.is_some_and(|fetched| fetched.elapsed() < state.hint.unwrap_or(ttl));
             if fresh {
                 return Ok(Arc::clone(&state.known));
             }

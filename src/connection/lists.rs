@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::catalog::Fetch;
 use super::{Live, Shared};
 use crate::client::pages::{Pages, read_all};
+use crate::config::spec::TransportSpec;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
@@ -13,6 +14,7 @@ use crate::protocol::capability::ServerCapability;
 use crate::protocol::prompt::{self, PromptDefinition};
 use crate::protocol::resource::{self, ResourceDefinition};
 use crate::protocol::tool::{self, ToolDefinition};
+use crate::protocol::version::Era;
 
 /// Pause before the one repetition of a list that failed (D9).
 const REPEAT_AFTER: Duration = Duration::from_millis(250);
@@ -36,10 +38,13 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
     let fetch = move || -> Fetch<ToolDefinition> {
         Box::pin(async move {
             let pages = fetch(&owner, &live, "tools/list", "tools", ServerCapability::Tools).await?;
+            owner.catalog.tools.set_hint(hint_of(&live, &pages));
             let (mut tools, findings) = tool::map_tools(&owner.spec.name, &pages.items("tools"));
             let filter = &owner.spec.tools;
             tools.retain(|tool| filter.admits(&tool.wire_name));
             report(&owner, findings);
+            drop_unmirrorable(&owner, &live, &mut tools);
+            live.client.learn_tools(&tools);
             Ok(tools)
         })
     };
@@ -58,6 +63,7 @@ pub(crate) async fn prompts(shared: &Arc<Shared>, live: &Live) -> Items<PromptDe
     let fetch = move || -> Fetch<PromptDefinition> {
         Box::pin(async move {
             let pages = fetch(&owner, &live, "prompts/list", "prompts", ServerCapability::Prompts).await?;
+            owner.catalog.prompts.set_hint(hint_of(&live, &pages));
             let (prompts, findings) = prompt::map_prompts(&owner.spec.name, &pages.items("prompts"));
             report(&owner, findings);
             Ok(prompts)
@@ -79,6 +85,7 @@ pub(crate) async fn resources(shared: &Arc<Shared>, live: &Live) -> Items<Resour
         Box::pin(async move {
             let pages =
                 fetch(&owner, &live, "resources/list", "resources", ServerCapability::Resources).await?;
+            owner.catalog.resources.set_hint(hint_of(&live, &pages));
             let (resources, findings) = resource::map_resources(&owner.spec.name, &pages.items("resources"));
             report(&owner, findings);
             Ok(resources)
@@ -99,6 +106,7 @@ pub(crate) async fn templates(shared: &Arc<Shared>, live: &Live) -> Items<Resour
                 Err(error) if error.facts().rpc_code == Some(-32601) => Pages::default(),
                 other => other?,
             };
+            owner.catalog.templates.set_hint(hint_of(&live, &pages));
             let (templates, findings) = resource::map_templates(&owner.spec.name, &pages.items(member));
             report(&owner, findings);
             Ok(templates)
@@ -141,6 +149,26 @@ async fn fetch(
         )),
     }
     outcome.map_err(|error| shared.redact_error(error))
+}
+
+/// The server's own word on freshness, in the era that has one (mcp:CACHE-03, 15).
+fn hint_of(live: &Live, pages: &Pages) -> Option<Duration> {
+    (live.client.era() == Era::Modern).then(|| pages.fresh_for()).flatten()
+}
+
+/// Over HTTP a tool with invalid header annotations is not offered; elsewhere they mean nothing (mcp:HDR-14, 15).
+fn drop_unmirrorable(shared: &Shared, live: &Live, tools: &mut Vec<ToolDefinition>) {
+    if live.client.era() != Era::Modern || !matches!(shared.spec.transport, TransportSpec::Http(_)) {
+        return;
+    }
+    tools.retain(|tool| match &tool.header_mirrors {
+        Ok(_) => true,
+        Err(why) => {
+            let message = format!("tool '{}' is left out: {why}", crate::client::excerpt(&tool.name, 200));
+            shared.diagnose(Diagnostic::warning("TOOL_INVALID", message));
+            false
+        }
+    });
 }
 
 fn report(shared: &Shared, findings: Vec<Diagnostic>) {

@@ -12,6 +12,7 @@ pub mod settings;
 mod socket;
 pub mod state;
 pub mod status;
+mod subscriptions;
 mod supervisor;
 
 use std::sync::atomic::AtomicBool;
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::client::inbound::{ListKind, ServerListener};
+use crate::client::verdict::{VerdictCell, VerdictStore};
 use crate::config::spec::ServerSpec;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
@@ -38,6 +40,7 @@ use crate::transport::CloseMode;
 use catalog::Catalog;
 use settings::ConnectionSettings;
 use status::{Snapshot, StateView};
+use subscriptions::Subscriptions;
 
 /// A client and the ordinal of its connection.
 #[derive(Clone, Debug)]
@@ -101,6 +104,9 @@ pub(crate) struct Shared {
     pub(crate) roots: Arc<RwLock<Vec<String>>>,
     pub(crate) redactor: Redactor,
     pub(crate) catalog: Catalog,
+    pub(crate) subscriptions: Subscriptions,
+    /// Which era the server was found to speak.
+    pub(crate) verdicts: Arc<dyn VerdictStore>,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
     /// The server was found to speak only the older way over HTTP (mcp:ERA-11).
@@ -145,6 +151,8 @@ impl Connection {
         let shared = Arc::new(Shared {
             redactor: parts.spec.redactor(),
             catalog: Catalog::default(),
+            subscriptions: Subscriptions::default(),
+            verdicts: Arc::new(VerdictCell::default()),
             view: RwLock::new(StateView::initial(enabled)),
             commands,
             speaks_sse: AtomicBool::new(false),
@@ -292,6 +300,33 @@ impl Connection {
     /// The resource templates of a live connection, fresh enough.
     pub async fn templates(&self, live: &Live) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
         lists::templates(&self.shared, live).await
+    }
+
+    /// Subscribes to a resource, or ends the subscription; it outlives reconnects (RES-02).
+    ///
+    /// # Errors
+    /// `CAPABILITY_MISSING`, `RPC_ERROR`, and those of any request.
+    pub async fn subscribe(
+        &self,
+        live: &Live,
+        uri: &str,
+        on: bool,
+        deadline: &Arc<Deadline>,
+    ) -> Result<(), McpError> {
+        subscriptions::subscribe(&self.shared, live, (uri, on), deadline).await
+    }
+
+    /// Sets the least severe level of log messages that the server sends; it outlives reconnects (PRO-11).
+    ///
+    /// # Errors
+    /// `CAPABILITY_MISSING`, `RPC_ERROR`, and those of any request.
+    pub async fn set_log_level(
+        &self,
+        live: &Live,
+        level: &str,
+        deadline: &Arc<Deadline>,
+    ) -> Result<(), McpError> {
+        subscriptions::set_log_level(&self.shared, live, level, deadline).await
     }
 
     /// The server has answered: a proof of life.

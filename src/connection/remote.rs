@@ -64,7 +64,10 @@ fn recipe(
             own => own.clone(),
         },
         environment: Arc::clone(&settings.environment),
-        limits: HttpLimits::new(settings.max_message, settings.clocks.connect),
+        limits: HttpLimits {
+            retries: settings.max_resumptions,
+            ..HttpLimits::new(settings.max_message, settings.clocks.connect)
+        },
         version: None,
     })
 }

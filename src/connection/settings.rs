@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
+use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
@@ -98,12 +99,18 @@ pub struct ConnectionSettings {
     pub ping: PingTimes,
     /// What the host says of itself.
     pub introduction: Introduction,
+    /// Limits of what servers may ask.
+    pub inputs: InputSettings,
+    /// Limit of one probe for the era; default 10 s (PRO-03).
+    pub probe: Duration,
     /// Environment of the host.
     pub environment: Arc<Environment>,
     /// Working directory of servers that name none.
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.
     pub inherit_stderr: bool,
+    /// Tries to resume a stream that was cut; default 5 (HTTP-02).
+    pub max_resumptions: u32,
     /// Trust of servers that set none of their own (TLS-01).
     pub tls: Option<TlsSpec>,
     /// Proxy of servers that name none of their own (PRX-01).

@@ -11,6 +11,7 @@ use super::{Live, Shared, now_millis};
 use crate::client::Client;
 use crate::error::McpError;
 use crate::jsonrpc::write::push_string;
+use crate::protocol::version::Era;
 use crate::runtime::read;
 use crate::secret::Redactor;
 use crate::transport::Transport;
@@ -255,7 +256,11 @@ fn put_client(status: &mut Map<String, Value>, client: &Client) {
     let negotiated = client.negotiated();
     let introduction = &negotiated.introduction;
     status.insert("protocolVersion".into(), json!(negotiated.version.as_str()));
-    status.insert("era".into(), json!("legacy"));
+    let era = match client.era() {
+        Era::Legacy => "legacy",
+        Era::Modern => "modern",
+    };
+    status.insert("era".into(), json!(era));
     let name = introduction.server_name.clone().unwrap_or_default();
     let version = introduction.server_version.clone().unwrap_or_default();
     status.insert("serverInfo".into(), json!({ "name": name, "version": version }));

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::attempt::{self, Failure};
 use super::backoff::random_jitter;
 use super::state::{Effect, Event, State, step};
+use super::subscriptions::{self, Listening};
 use super::{Command, Live, Readiness, Shared, lists};
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::{self, write};
@@ -33,6 +34,8 @@ struct Supervisor {
     state: State,
     generation: u64,
     live: Option<Live>,
+    /// What listens for the current client.
+    listening: Option<Listening>,
     attempt: Option<Attempt>,
     /// An attempt has to start as soon as an abandoned one has ended.
     open_next: bool,
@@ -58,6 +61,7 @@ pub(super) fn start(
         publish,
         generation: 0,
         live: None,
+        listening: None,
         attempt: None,
         open_next: false,
         waiting: Vec::new(),
@@ -217,6 +221,7 @@ impl Supervisor {
                 self.live = Some(live.clone());
                 self.listed = false;
                 self.happen(Event::Opened);
+                self.listening = subscriptions::bring(&self.shared, &live);
                 self.fetch_lists(live);
             }
             Err((kind, error)) => self.happen(Event::OpenFailed(kind, error)),
@@ -245,6 +250,7 @@ impl Supervisor {
     }
 
     fn close_client(&mut self) {
+        self.listening = None;
         if let Some(live) = self.live.take() {
             self.dismiss(&live);
         }

@@ -26,13 +26,34 @@ pub struct HostEvent {
 pub enum QuestionKind {
     /// May this tool be called? (POL-08)
     Permission,
+    /// A form, or a visit to an address (ELI-01, ELI-02).
+    Elicitation,
+    /// A hook in front of such a question: it may answer, change or refuse it (ELI-03).
+    ElicitationHook,
+    /// A hook behind such a question: it may record or change the answer (ELI-03).
+    ElicitationResultHook,
+    /// The words of a model (PRO-12).
+    Sampling,
 }
 
 impl QuestionKind {
+    /// Every kind.
+    pub const ALL: [QuestionKind; 5] = [
+        QuestionKind::Permission,
+        QuestionKind::Elicitation,
+        QuestionKind::ElicitationHook,
+        QuestionKind::ElicitationResultHook,
+        QuestionKind::Sampling,
+    ];
+
     /// Name of the host's callback.
     pub fn callback(self) -> &'static str {
         match self {
             QuestionKind::Permission => "onPermission",
+            QuestionKind::Elicitation => "onElicitation",
+            QuestionKind::ElicitationHook => "hooks.elicitation",
+            QuestionKind::ElicitationResultHook => "hooks.elicitationResult",
+            QuestionKind::Sampling => "onSampling",
         }
     }
 }

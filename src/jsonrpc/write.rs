@@ -17,6 +17,29 @@ impl Params {
         Self { members, meta }
     }
 
+    /// Members of the `params` object without braces and without `_meta`.
+    pub fn members(&self) -> &str {
+        &self.members
+    }
+
+    /// Members of `_meta` without braces.
+    pub fn meta(&self) -> &str {
+        &self.meta
+    }
+
+    /// The same parameters with other members of `_meta`.
+    #[must_use]
+    pub fn with_meta(&self, meta: String) -> Self {
+        Self { members: self.members.clone(), meta }
+    }
+
+    /// The same parameters with more members.
+    #[must_use]
+    pub fn and(&self, more: &str) -> Self {
+        let comma = if self.members.is_empty() || more.is_empty() { "" } else { "," };
+        Self { members: format!("{}{comma}{more}", self.members), meta: self.meta.clone() }
+    }
+
     /// Splits a JSON object into members and `_meta`; `None` if it is not an object.
     pub fn from_object(text: &str) -> Option<Self> {
         let object: Vec<(String, &RawValue)> = entries(text)?;
@@ -76,7 +99,13 @@ pub fn push_string(target: &mut String, text: &str) {
 
 /// A request frame with its newline. The progress token is the id: unique by construction (mcp:PROG-01).
 pub fn request(id: u64, method: &str, params: &Params) -> String {
-    let mut frame = String::with_capacity(params.members.len() + params.meta.len() + method.len() + 120);
+    enveloped_request(id, method, params, "")
+}
+
+/// As [`request`], with members of `_meta` that stand behind those of the parameters.
+pub fn enveloped_request(id: u64, method: &str, params: &Params, envelope: &str) -> String {
+    let room = params.members.len() + params.meta.len() + envelope.len() + method.len() + 120;
+    let mut frame = String::with_capacity(room);
     frame.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     frame.push_str(&id.to_string());
     frame.push_str(",\"method\":");
@@ -87,9 +116,11 @@ pub fn request(id: u64, method: &str, params: &Params) -> String {
         frame.push(',');
     }
     frame.push_str("\"_meta\":{");
-    frame.push_str(&params.meta);
-    if !params.meta.is_empty() {
-        frame.push(',');
+    for members in [&params.meta, envelope] {
+        frame.push_str(members);
+        if !members.is_empty() {
+            frame.push(',');
+        }
     }
     frame.push_str("\"progressToken\":");
     frame.push_str(&id.to_string());

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use tokio::sync::watch;
 
+use crate::client::input::features_of;
 use crate::config::Resolution;
 use crate::config::spec::ServerSpec;
 use crate::connection::status::PublicState;
@@ -26,6 +27,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::post::PostOffice;
 use crate::host::{Host, HostEvent};
 use crate::permission::{Memory, RuleSet};
+use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::transport::CloseMode;
 use options::Options;
@@ -171,6 +173,7 @@ impl Manager {
     fn start_connection(&self, spec: &Arc<ServerSpec>) -> Connection {
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
+        settings.introduction.features = features_of(self.post.as_ref());
         let host: Arc<PostOffice> = Arc::clone(&self.post);
         Connection::start(Parts {
             spec: Arc::clone(spec),
@@ -288,7 +291,8 @@ impl Manager {
     pub async fn set_roots(&self, roots: Vec<String>) {
         *write(&self.roots) = roots.iter().map(|root| root_uri(root, &self.options.cwd)).collect();
         for connection in self.table().values() {
-            if let Some(live) = connection.live() {
+            let live = connection.live().filter(|live| live.client.era() == Era::Legacy);
+            if let Some(live) = live {
                 // A server that does not read has other troubles; its next question gets the new roots.
                 let _ = live.client.notify("notifications/roots/list_changed", None).await;
             }

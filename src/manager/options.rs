@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::ConfigOptions;
@@ -122,6 +123,8 @@ const KNOWN: &[&str] = &[
 
 /// Default of `permissionTimeoutMs`.
 const PERMISSION_TIMEOUT: Duration = Duration::from_secs(600);
+/// Default of `probeTimeoutMs` (PRO-03).
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default of `maxToolNameLength`: the tightest of the large model APIs (NAM-05).
 const MAX_TOOL_NAME: usize = 64;
 /// Default of `maxMessageBytes` and `maxQueuedBytes`.
@@ -242,11 +245,10 @@ impl Options {
             output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
             reserved_names: take(&members, "reservedServerNames")?
                 .unwrap_or_else(|| RESERVED.map(str::to_owned).to_vec()),
-            callbacks: if callbacks.iter().any(|name| name == "onPermission") {
-                vec![QuestionKind::Permission]
-            } else {
-                Vec::new()
-            },
+            callbacks: QuestionKind::ALL
+                .into_iter()
+                .filter(|kind| callbacks.iter().any(|name| name == kind.callback()))
+                .collect(),
             unknown,
             cwd,
         })
@@ -312,14 +314,27 @@ fn connection_settings(
         ping: ping(members)?,
         introduction: Introduction {
             identity,
+            // Filled in when it is known which callbacks there are.
             features: ClientFeatures { roots: true, ..ClientFeatures::default() },
         },
+        inputs: inputs(members)?,
+        probe: millis(members, "probeTimeoutMs")?.unwrap_or(PROBE_TIMEOUT),
         environment,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
+        max_resumptions: take::<HttpOption>(members, "http")?
+            .and_then(|http| http.max_resumptions)
+            .unwrap_or(5),
         tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
         proxy: proxy(members)?,
     })
+}
+
+/// The option `http`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HttpOption {
+    max_resumptions: Option<u32>,
 }
 
 /// The option `tls`.
@@ -381,6 +396,22 @@ fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
         initial: own.initial_delay_ms.map_or(preset.initial, Duration::from_millis),
         longest: own.max_delay_ms.map_or(preset.longest, Duration::from_millis),
     })
+}
+
+fn inputs(members: &Members<'_>) -> Result<InputSettings, McpError> {
+    let preset = InputSettings::default();
+    let delays = match take::<Vec<f64>>(members, "urlElicitationDelaysMs")? {
+        None => preset.url_delays,
+        Some(given) => given
+            .into_iter()
+            .map(|delay| {
+                (0.0..=MAX_MILLIS).contains(&delay).then(|| Duration::from_secs_f64(delay / 1_000.0))
+            })
+            .collect::<Option<_>>()
+            .ok_or_else(|| invalid("urlElicitationDelaysMs", "expected times in milliseconds"))?,
+    };
+    let rounds = take::<u32>(members, "maxInputRounds")?.unwrap_or(preset.max_rounds);
+    Ok(InputSettings { max_rounds: rounds, url_delays: delays })
 }
 
 fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {

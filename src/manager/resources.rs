@@ -76,8 +76,9 @@ impl Manager {
     pub async fn subscribe(&self, server: &str, uri: &str, subscribe: bool) -> Result<(), McpError> {
         let connection = self.connection(server).await?;
         let wire_uri = wire_uri(&connection, uri);
-        let method = if subscribe { "resources/subscribe" } else { "resources/unsubscribe" };
-        self.plain_request(&connection, method, &[("uri", &wire_uri)], CallOptions::default()).await.map(drop)
+        let deadline = Arc::new(Deadline::start(connection.settings().clocks.request(None, None)));
+        let live = connection.ready(&deadline, None).await?;
+        connection.subscribe(&live, &wire_uri, subscribe, &deadline).await
     }
 
     /// Sets the least severe level of log messages that a server sends.
@@ -86,8 +87,9 @@ impl Manager {
     /// Those of any request.
     pub async fn set_log_level(&self, server: &str, level: &str) -> Result<(), McpError> {
         let connection = self.connection(server).await?;
-        let options = CallOptions::default();
-        self.plain_request(&connection, "logging/setLevel", &[("level", level)], options).await.map(drop)
+        let deadline = Arc::new(Deadline::start(connection.settings().clocks.request(None, None)));
+        let live = connection.ready(&deadline, None).await?;
+        connection.set_log_level(&live, level, &deadline).await
     }
 
     /// Asks for completions; `reference`, `argument` and `context` are JSON texts. Returns the JSON text of

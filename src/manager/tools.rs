@@ -20,6 +20,7 @@ use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::permission::Decision;
+use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
 use crate::transport::Mirrored;
 
@@ -126,7 +127,7 @@ impl Manager {
         options: CallOptions,
     ) -> Result<CallOutcome, McpError> {
         self.open_for_use()?;
-        check_depth(&arguments)?;
+        check_depth("args", &arguments)?;
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options).await?,
@@ -178,6 +179,7 @@ impl Manager {
         progress: Option<&ProgressSink>,
     ) -> Result<RawText, McpError> {
         let mut gone = None;
+        let mut refreshed = false;
         loop {
             let live = entry.connection.ready(deadline, gone).await?;
             let request = Request {
@@ -194,6 +196,12 @@ impl Manager {
             };
             match reply {
                 Err(error) if gone.is_none() && was_not_sent(&error) => gone = Some(live.generation),
+                Err(error) if !refreshed && headers_differ(&error) => {
+                    // The schema that the headers were built from has changed (mcp:HDR-24).
+                    refreshed = true;
+                    entry.connection.catalog().tools.mark_stale();
+                    entry.connection.tools(&live).await?;
+                }
                 other => {
                     if other.is_ok() {
                         entry.connection.heard();
@@ -304,13 +312,13 @@ impl Manager {
 }
 
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
-fn check_depth(arguments: &str) -> Result<(), McpError> {
-    if json_scan::scan(arguments).depth <= json_scan::MAX_DEPTH {
+fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
+    if json_scan::scan(text).depth <= json_scan::MAX_DEPTH {
         return Ok(());
     }
-    let message = format!("args: nested deeper than {}", json_scan::MAX_DEPTH);
+    let message = format!("{parameter}: nested deeper than {}", json_scan::MAX_DEPTH);
     Err(McpError::new(ErrorCode::InvalidArgument, message)
-        .with(|facts| facts.parameter = Some("args".to_owned())))
+        .with(|facts| facts.parameter = Some(parameter.to_owned())))
 }
 
 pub(super) fn shown(name: &str) -> String {
@@ -332,6 +340,10 @@ fn was_not_sent(error: &McpError) -> bool {
         Some(Delivery::Refused) => error.code() == ErrorCode::SessionExpired,
         _ => false,
     }
+}
+
+fn headers_differ(error: &McpError) -> bool {
+    error.facts().rpc_code == Some(HEADER_MISMATCH)
 }
 
 fn timed(error: McpError, deadline: &Deadline) -> McpError {
@@ -380,6 +392,7 @@ impl Manager {
         params: &str,
         options: CallOptions,
     ) -> Result<String, McpError> {
+        check_depth("params", params)?;
         let connection = self.connection(server).await?;
         let clocks = connection.settings().clocks;
         let bad = |why: &str| {
@@ -405,14 +418,24 @@ impl Manager {
             Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
         };
         let live = connection.ready(&deadline, None).await?;
-        let request = Request {
-            method,
-            params: &wire,
-            deadline: &deadline,
-            mirrored: Mirrored::default(),
-            progress: options.progress,
+        let send = || {
+            live.client.request(Request {
+                method,
+                params: &wire,
+                deadline: &deadline,
+                mirrored: Mirrored::default(),
+                progress: options.progress.clone(),
+            })
         };
-        let reply = live.client.request(request).await?;
+        let reply = match send().await {
+            Err(error) if method == "tools/call" && headers_differ(&error) => {
+                connection.catalog().tools.mark_stale();
+                connection.tools(&live).await?;
+                send().await
+            }
+            reply => reply,
+        };
+        let reply = reply?;
         connection.heard();
         Ok(reply.into_string())
     }

@@ -9,6 +9,7 @@ use super::classify::{Classification, classify_tool};
 use super::definition::{
     Body, DESCRIPTION_LIMIT, Draft, Listed, Named, Rejection, TITLE_LIMIT, cut, map_all,
 };
+use super::header_mirror::{HeaderMirrors, read_mirrors};
 use super::restore::ArgumentRestore;
 use crate::diagnostic::Diagnostic;
 use crate::json_scan::{self, Kind};
@@ -70,6 +71,8 @@ pub struct ToolDefinition {
     pub search_hint: Option<String>,
     /// Whether the tool runs as a task.
     pub task_support: TaskSupport,
+    /// Arguments that are mirrored in headers, or why the annotations are invalid (mcp:HDR-14).
+    pub header_mirrors: HeaderMirrors,
 }
 
 impl ToolDefinition {
@@ -145,6 +148,7 @@ fn map_tool(draft: &mut Draft<'_>) -> Result<ToolDefinition, Rejection> {
         always_load: loading.always_load,
         search_hint: loading.search_hint,
         task_support: read_task_support(execution),
+        header_mirrors: read_mirrors(input.unwrap_or("{}")),
     })
 }
 

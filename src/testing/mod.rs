@@ -1,3 +1,4 @@
 //! What only tests use.
 
 mod layering;
+pub(crate) mod scripted_peer;

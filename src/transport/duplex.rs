@@ -17,8 +17,8 @@ type Reply = Result<RawText, RequestFailure>;
 
 /// Where frames go. Never blocks: what cannot be taken is refused.
 pub trait FrameSink: Send + Sync + std::fmt::Debug {
-    /// Takes a frame. `alone` says that nothing else is under way, so writing at once pays off.
-    fn push(&self, frame: String, alone: bool) -> Result<(), McpError>;
+    /// Takes a frame.
+    fn push(&self, frame: String) -> Result<(), McpError>;
     /// Takes a short frame even when the queue is full (cancellations).
     fn push_control(&self, frame: String);
 }
@@ -76,9 +76,9 @@ impl Duplex {
     /// Sends a request and waits for its answer; dropping the future cancels it.
     pub async fn request(&self, request: Outgoing) -> Reply {
         let (reply, answer) = oneshot::channel();
-        let alone = self.register(request.id, reply)?;
+        self.register(request.id, reply)?;
         let ticket = Ticket { duplex: self, id: request.id, cancellable: request.cancellable };
-        if let Err(error) = self.sink.push(request.frame, alone) {
+        if let Err(error) = self.sink.push(request.frame) {
             ticket.withdraw();
             return Err(RequestFailure::Transport(error));
         }
@@ -92,7 +92,7 @@ impl Duplex {
         if let Pending::Closed(error) = &*lock(&self.pending) {
             return Err(error.clone());
         }
-        self.sink.push(frame, false)
+        self.sink.push(frame)
     }
 
     /// Takes one message from the peer: answers go to their callers, the rest to `receiver`.
@@ -108,6 +108,7 @@ impl Duplex {
             }
             return;
         };
+        receiver.answered(id.unwrap_or_default());
         let reply = match answer {
             Answer::Result(result) => Ok(result),
             Answer::Error(error) => Err(RequestFailure::Rpc(error)),
@@ -145,13 +146,12 @@ impl Duplex {
         }
     }
 
-    fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<bool, RequestFailure> {
+    fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<(), RequestFailure> {
         match &mut *lock(&self.pending) {
             Pending::Closed(error) => Err(RequestFailure::Transport(error.clone())),
             Pending::Open(table) => {
-                let alone = table.waiters.is_empty();
                 table.waiters.insert(id, reply);
-                Ok(alone)
+                Ok(())
             }
         }
     }

@@ -60,8 +60,8 @@ pub struct EventFramer {
     line_is_blank: bool,
     after_carriage_return: bool,
     first_line: bool,
-    data: Vec<u8>,
-    has_data: bool,
+    /// Its data so far, once there was a `data:` line.
+    data: Option<Vec<u8>>,
     kind: Vec<u8>,
     /// Id of the event being read; counts once the event is complete.
     next_id: Vec<u8>,
@@ -79,8 +79,7 @@ impl EventFramer {
             line_is_blank: true,
             after_carriage_return: false,
             first_line: true,
-            data: Vec::new(),
-            has_data: false,
+            data: None,
             kind: Vec::new(),
             next_id: Vec::new(),
             last_id: Vec::new(),
@@ -136,12 +135,13 @@ impl EventFramer {
             oversized.take(bytes);
             return;
         }
-        if self.data.len() + self.line.len() + bytes.len() <= self.limit {
+        let held = self.data.as_ref().map_or(0, Vec::len) + self.line.len();
+        if held + bytes.len() <= self.limit {
             self.line.extend_from_slice(bytes);
             return;
         }
         let mut oversized = Oversized::default();
-        oversized.take(&std::mem::take(&mut self.data));
+        oversized.take(&self.data.take().unwrap_or_default());
         let line = std::mem::take(&mut self.line);
         oversized.take(line.strip_prefix(b"data:").unwrap_or(&line));
         oversized.take(bytes);
@@ -174,13 +174,13 @@ impl EventFramer {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
-            b"data" => {
-                if self.has_data {
-                    self.data.push(b'\n');
+            b"data" => match &mut self.data {
+                Some(data) => {
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
                 }
-                self.has_data = true;
-                self.data.extend_from_slice(value);
-            }
+                None => self.data = Some(value.to_vec()),
+            },
             b"event" => self.kind = value.to_vec(),
             // An id that cannot be sent back is no id: resuming from an older one would repeat events.
             b"id" if value.contains(&0) => {}
@@ -194,8 +194,7 @@ impl EventFramer {
     fn end_event(&mut self) -> Option<Event> {
         self.last_id.clone_from(&self.next_id);
         let kind = std::mem::take(&mut self.kind);
-        let data = std::mem::take(&mut self.data);
-        self.has_data = false;
+        let data = self.data.take().unwrap_or_default();
         if let Some(oversized) = self.oversized.take() {
             let id = id_of_oversized(&oversized.head, &oversized.tail);
             return Some(Event::TooLong { length: oversized.length, id });

@@ -220,7 +220,7 @@ impl std::fmt::Debug for LetterSink {
 }
 
 impl FrameSink for LetterSink {
-    fn push(&self, frame: String, _alone: bool) -> Result<(), McpError> {
+    fn push(&self, frame: String) -> Result<(), McpError> {
         self.script.say(self.channel, Word::Message(frame), self.limit).map_err(|waiting| {
             McpError::new(
                 ErrorCode::TransportBackpressure,

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use reqwest::{Method, Response};
+use reqwest::Response;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::{oneshot, watch};
@@ -15,7 +15,7 @@ use super::connector::client::place;
 use super::duplex::{Duplex, FrameSink, accept_frame};
 use super::frame_events::Event;
 use super::http::answer::{self, Content};
-use super::http::sending::{self, Patience};
+use super::http::sending::{Message, Patience};
 use super::http::stream::EventReader;
 use super::http::{HttpRecipe, Shared, headers, redirect, response_body};
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
@@ -124,7 +124,7 @@ impl Poster {
             return Ok(response);
         }
         let body = response_body::evidence(&mut response).await;
-        Err(sending::judge(&response, &body, false, |refusal| {
+        Err(self.shared.judge(&response, &body, false, |refusal| {
             answer::not_a_message(refusal, "something that is no event stream")
         }))
     }
@@ -161,8 +161,8 @@ impl Poster {
         };
         let (mut map, _) = self.shared.base_headers(self.shared.version(), false);
         headers::add_post(&mut map);
-        let sent = self.shared.deliver_to(url, Method::POST, map, Some(frame), Patience::Full).await;
-        let mut response = sent?;
+        let message = Message::post(map, frame).to(url);
+        let mut response = self.shared.deliver(message, Patience::Full).await?;
         if response.status().is_success() {
             return Ok(());
         }
@@ -212,7 +212,7 @@ fn request_id(frame: &str) -> Option<u64> {
 }
 
 impl FrameSink for Poster {
-    fn push(&self, frame: String, _alone: bool) -> Result<(), McpError> {
+    fn push(&self, frame: String) -> Result<(), McpError> {
         self.post_apart(frame);
         Ok(())
     }

@@ -59,7 +59,7 @@ pub struct Mirrored {
     pub name: Option<String>,
     /// Arguments that the tool's schema asks to mirror (`x-mcp-header`): header name and value, not yet encoded.
     pub arguments: Vec<(String, String)>,
-    /// Revision this very request is written in, where it differs from the negotiated one (probes).
+    /// Revision this very request speaks, where each says so; else the negotiated one counts.
     pub version: Option<ProtocolVersion>,
 }
 
@@ -107,6 +107,8 @@ pub trait Transport: Send + Sync + fmt::Debug {
 pub trait Receiver: Send + Sync {
     /// A request or a notification.
     fn message(&self, message: Incoming);
+    /// A request of ours was answered; its caller hears of it in a moment, of progress no more (mcp:PROG-04).
+    fn answered(&self, id: u64);
     /// A line that is no message: its first 200 bytes, cleaned, and why.
     fn noise(&self, excerpt: &str, why: &str);
     /// An answer nobody waits for: late, repeated, or with an unknown id.

@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::ClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError as Certificate, ClientConfig};
 
 use crate::config::spec::TlsSpec;
 use crate::environment::Environment;
@@ -159,7 +159,6 @@ impl ServerCertVerifier for AcceptAny {
 /// What a failed handshake means for people; `None` where the error has no TLS error in its chain (F-051).
 pub fn explain(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let found = chain(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
-    use rustls::CertificateError as Certificate;
     Some(match found {
         rustls::Error::InvalidCertificate(why) => match why {
             Certificate::Expired | Certificate::ExpiredContext { .. } => {

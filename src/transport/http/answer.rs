@@ -160,7 +160,9 @@ pub fn shown(body: &[u8]) -> String {
         }
         line.push_str(word);
     }
-    line.truncate(line.floor_char_boundary(KEPT_BYTES));
+    // Replacement characters are longer than the bytes they stand for.
+    let end = (0..=KEPT_BYTES.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    line.truncate(end);
     line
 }
 

@@ -1,11 +1,11 @@
 //! One request and its answer: JSON, or a stream that ends for us with the answer (HTTP-01, E8).
 
 use reqwest::header::HeaderMap;
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Response, StatusCode};
 
 use super::answer::{self, Content, names_lost_session};
 use super::response_body::{self, End};
-use super::sending::{self, ERROR_BODY, Patience};
+use super::sending::{self, ERROR_BODY, Message, Patience};
 use super::session_id::SessionId;
 use super::{Reply, Shared, headers};
 use crate::error::{Delivery, ErrorCode, McpError};
@@ -51,7 +51,8 @@ fn failed(error: McpError) -> Outcome {
 
 impl Exchange<'_> {
     async fn run(&self, map: HeaderMap, frame: String, patience: Patience) -> Outcome {
-        let delivered = self.shared.deliver(Method::POST, map, Some(frame), patience).await;
+        let message = Message::post(map, frame);
+        let delivered = self.shared.deliver(message, patience).await;
         let mut response = match delivered {
             Ok(response) => response,
             Err(error) => return failed(self.shared.unreachable(error)),
@@ -176,18 +177,14 @@ impl Exchange<'_> {
         if let Some(error) = self.rpc_error(status, &body) {
             return Err(RequestFailure::Rpc(error));
         }
-        let mut error = sending::judge(response, &body, self.in_session, answer::refused);
-        if self.in_session && status.is_client_error() && self.names_lost_session(&body) {
+        let mut error = self.shared.judge(response, &body, self.in_session, answer::refused);
+        if self.in_session && status.is_client_error() && tells_of_lost_session(&body) {
             error = answer::session_expired().with(|facts| facts.status = Some(status.as_u16()));
         }
         if error.code() == ErrorCode::SessionExpired {
             self.shared.expire(&error);
         }
         Err(RequestFailure::Transport(error))
-    }
-
-    fn names_lost_session(&self, body: &[u8]) -> bool {
-        read_error(body).is_some_and(|(_, error)| names_lost_session(&error.message))
     }
 
     /// The JSON-RPC error of an answer, where that says more than the status.
@@ -205,8 +202,12 @@ impl Exchange<'_> {
     }
 
     pub(super) fn not_a_message(&self, response: &Response, body: &[u8], why: &str) -> McpError {
-        sending::judge(response, body, self.in_session, |refusal| answer::not_a_message(refusal, why))
+        self.shared.judge(response, body, self.in_session, |refusal| answer::not_a_message(refusal, why))
     }
+}
+
+fn tells_of_lost_session(body: &[u8]) -> bool {
+    read_error(body).is_some_and(|(_, error)| names_lost_session(&error.message))
 }
 
 /// The JSON-RPC error in a body, with its id.

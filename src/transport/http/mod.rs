@@ -265,6 +265,10 @@ async fn request(shared: Arc<Shared>, request: Outgoing) -> Reply {
         let reason = reason.with(|facts| facts.delivered = Some(Delivery::No));
         return Err(RequestFailure::Transport(reason));
     }
+    // Until the owner has heard of it, nothing is sent into a session that is gone.
+    if shared.expired.load(Ordering::Acquire) {
+        return Err(RequestFailure::Transport(answer::session_expired()));
+    }
     let version = request.mirrored.version.or_else(|| shared.version());
     let modern = version.is_some_and(|version| version.era() == Era::Modern);
     let (id, by_notification) = (request.id, request.cancellable && !modern);

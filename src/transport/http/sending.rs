@@ -33,6 +33,32 @@ pub(in crate::transport) enum Patience {
     None,
 }
 
+/// One HTTP request to be made.
+pub(in crate::transport) struct Message {
+    /// Where to; `None` is the server's URL.
+    url: Option<Url>,
+    method: Method,
+    headers: HeaderMap,
+    body: Option<String>,
+}
+
+impl Message {
+    /// A request without a body.
+    pub(in crate::transport) fn new(method: Method, headers: HeaderMap) -> Self {
+        Self { url: None, method, headers, body: None }
+    }
+
+    /// A POST of a frame.
+    pub(in crate::transport) fn post(headers: HeaderMap, frame: String) -> Self {
+        Self { url: None, method: Method::POST, headers, body: Some(frame) }
+    }
+
+    /// The same to another URL.
+    pub(in crate::transport) fn to(self, url: Option<Url>) -> Self {
+        Self { url, ..self }
+    }
+}
+
 impl Shared {
     /// Headers of every request: configured, session, version.
     pub(in crate::transport) fn base_headers(
@@ -51,34 +77,20 @@ impl Shared {
         (map, session.is_some())
     }
 
-    /// Sends a request to the server's URL; see [`Shared::deliver_to`].
-    pub(super) async fn deliver(
-        &self,
-        method: Method,
-        map: HeaderMap,
-        body: Option<String>,
-        patience: Patience,
-    ) -> Result<Response, McpError> {
-        self.deliver_to(None, method, map, body, patience).await
-    }
-
-    /// Sends a request and gives the head of its answer, whatever its status. `None` is the server's URL.
+    /// Sends a message and gives the head of its answer, whatever its status.
     ///
     /// # Errors
     /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
     /// run), `REDIRECT_REFUSED`.
-    pub(in crate::transport) async fn deliver_to(
+    pub(in crate::transport) async fn deliver(
         &self,
-        url: Option<Url>,
-        method: Method,
-        map: HeaderMap,
-        body: Option<String>,
+        message: Message,
         patience: Patience,
     ) -> Result<Response, McpError> {
-        let whole = url.is_none();
-        let mut request = Request::new(method, url.unwrap_or_else(|| self.url()));
-        *request.headers_mut() = map;
-        *request.body_mut() = body.map(reqwest::Body::from);
+        let whole = message.url.is_none();
+        let mut request = Request::new(message.method, message.url.unwrap_or_else(|| self.url()));
+        *request.headers_mut() = message.headers;
+        *request.body_mut() = message.body.map(reqwest::Body::from);
         self.pause.over().await;
         let response = self.follow(&request, whole).await?;
         let status = response.status().as_u16();
@@ -127,7 +139,7 @@ impl Shared {
     pub(in crate::transport) async fn notify(&self, frame: String) -> Result<(), McpError> {
         let (mut map, in_session) = self.base_headers(self.version(), true);
         headers::add_post(&mut map);
-        let delivered = self.deliver(Method::POST, map, Some(frame), Patience::Full).await;
+        let delivered = self.deliver(Message::post(map, frame), Patience::Full).await;
         let mut response = delivered.map_err(|error| self.unreachable(error))?;
         if response.status().is_success() {
             return Ok(());
@@ -139,11 +151,31 @@ impl Shared {
     /// The error for an answer with a status other than 2xx.
     pub(in crate::transport) async fn refusal(&self, response: &mut Response, in_session: bool) -> McpError {
         let body = response_body::beginning(response, ERROR_BODY).await;
-        let error = judge(response, &body, in_session, answer::refused);
+        let error = self.judge(response, &body, in_session, answer::refused);
         if error.code() == ErrorCode::SessionExpired {
             self.expire(&error);
         }
         error
+    }
+
+    /// Applies a judgement to an answer and the beginning of its body, without our session id (B-108).
+    pub(in crate::transport) fn judge(
+        &self,
+        response: &Response,
+        body: &[u8],
+        in_session: bool,
+        judgement: impl FnOnce(&Refusal<'_>) -> McpError,
+    ) -> McpError {
+        let asked = asked(response.url());
+        let beginning = &body[..body.len().min(2 * answer::KEPT_BYTES)];
+        let hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        judgement(&Refusal {
+            asked: &asked,
+            status: response.status(),
+            headers: response.headers(),
+            body: hidden.as_deref().unwrap_or(beginning),
+            in_session,
+        })
     }
 
     /// Ends the session at the server, if there is one (mcp:HTTPL-24, E12).
@@ -153,25 +185,8 @@ impl Shared {
             return;
         }
         // 405 is fine, and so is everything else: nobody can do anything about it.
-        let _ = self.deliver(Method::DELETE, map, None, Patience::None).await;
+        let _ = self.deliver(Message::new(Method::DELETE, map), Patience::None).await;
     }
-}
-
-/// Applies a judgement to an answer and the beginning of its body.
-pub(in crate::transport) fn judge(
-    response: &Response,
-    body: &[u8],
-    in_session: bool,
-    judgement: impl FnOnce(&Refusal<'_>) -> McpError,
-) -> McpError {
-    let asked = asked(response.url());
-    judgement(&Refusal {
-        asked: &asked,
-        status: response.status(),
-        headers: response.headers(),
-        body,
-        in_session,
-    })
 }
 
 /// What was asked, for people.

@@ -23,6 +23,20 @@ impl SessionId {
         })
     }
 
+    /// A text of the server without the id: it may repeat it in its errors.
+    pub fn hide_in(&self, text: &[u8]) -> Vec<u8> {
+        let finder = memchr::memmem::Finder::new(self.0.as_bytes());
+        let mut shown = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = finder.find(rest) {
+            shown.extend_from_slice(&rest[..at]);
+            shown.extend_from_slice(crate::secret::REDACTED.as_bytes());
+            rest = &rest[at + self.0.len()..];
+        }
+        shown.extend_from_slice(rest);
+        shown
+    }
+
     /// The header to send.
     pub fn header(&self) -> HeaderValue {
         self.0.clone()
@@ -38,6 +52,18 @@ impl fmt::Debug for SessionId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b_108_the_id_is_taken_out_of_texts() {
+        let id = SessionId::read(&HeaderValue::from_static("s-1")).unwrap();
+        for (text, expected) in [
+            ("Session s-1 not found: s-1", "Session [REDACTED] not found: [REDACTED]"),
+            ("nothing", "nothing"),
+            ("", ""),
+        ] {
+            assert_eq!(id.hide_in(text.as_bytes()), expected.as_bytes());
+        }
+    }
 
     #[test]
     fn b_108_only_visible_ascii_up_to_512() {

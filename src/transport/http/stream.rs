@@ -8,7 +8,7 @@ use reqwest::{Method, Response};
 
 use super::answer::{self, Content, names_lost_session};
 use super::exchange::{Exchange, Outcome, too_large};
-use super::sending::Patience;
+use super::sending::{Message, Patience};
 use super::{Reply, Shared, headers};
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::transport::RequestFailure;
@@ -126,7 +126,7 @@ impl Exchange<'_> {
             let mut response = match delivered {
                 Ok(response) => response,
                 Err(error) => {
-                    why = error.message().to_owned();
+                    error.message().clone_into(&mut why);
                     continue;
                 }
             };
@@ -135,7 +135,7 @@ impl Exchange<'_> {
                 return Ok(EventReader::new(response, self.shared.limits.message, last_id));
             }
             let error = self.shared.refusal(&mut response, self.in_session).await;
-            why = error.message().to_owned();
+            error.message().clone_into(&mut why);
             if error.code() == ErrorCode::SessionExpired {
                 // The request itself had been taken.
                 let lost = error.with(|facts| facts.delivered = Some(Delivery::Unknown));
@@ -166,7 +166,7 @@ impl Shared {
         {
             map.insert(headers::LAST_EVENT_ID, value);
         }
-        let response = self.deliver(Method::GET, map, None, Patience::None).await?;
+        let response = self.deliver(Message::new(Method::GET, map), Patience::None).await?;
         if response_body::is_packed(&response) {
             return Err(McpError::new(ErrorCode::MessageInvalid, "a compressed stream nobody asked for"));
         }

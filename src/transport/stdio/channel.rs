@@ -100,7 +100,7 @@ async fn read_until_end(
             biased;
             read = stdout.read_buf(framer.space()) => match read {
                 Ok(0) | Err(_) => break,
-                Ok(_) => transport.take_lines(&mut framer, receiver.as_ref()),
+                Ok(_) => runtime::gather(|| transport.take_lines(&mut framer, receiver.as_ref())),
             },
             _ = &mut exited, if drained.is_none() => drained = Some(Instant::now() + DRAIN),
             () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => break,

@@ -130,7 +130,7 @@ impl WriteQueue {
 }
 
 impl FrameSink for WriteQueue {
-    fn push(&self, frame: String, _alone: bool) -> Result<(), McpError> {
+    fn push(&self, frame: String) -> Result<(), McpError> {
         self.queue_frame(frame, self.limit)
     }
 

@@ -21,7 +21,8 @@ fn chosen(url: &str, vars: &[(&str, &str)]) -> Option<String> {
 
 #[test]
 fn prx_01_variables_by_scheme() {
-    let cases: &[(&str, &[(&str, &str)], Option<&str>)] = &[
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>);
+    let cases: &[Case<'_>] = &[
         ("http://a.example/", &[], None),
         ("http://a.example/", &[("HTTP_PROXY", "http://p:1")], Some("http://p:1")),
         ("ws://a.example/", &[("HTTP_PROXY", "http://p:1")], Some("http://p:1")),

@@ -1,0 +1,299 @@
+use super::*;
+
+fn request(id: &str, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// The answer to a request of the server, by its id.
+async fn answer(stage: &mut Stage, id: &str) -> Value {
+    let heard = stage.peer.next().await;
+    assert_eq!(heard.0["id"], id, "{}", heard.0);
+    heard.0
+}
+
+#[tokio::test(start_paused = true)]
+async fn eli_01_f9_a_form_inside_a_call_stops_its_clock() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    let heard = stage.peer.expect("tools/call").await;
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let question = stage.questions.recv().await.unwrap();
+    assert_eq!(
+        question.body,
+        json!({
+            "server": "s", "mode": "form", "message": "User name?", "requestedSchema": form()["requestedSchema"],
+        })
+    );
+    // The call allows 60 s of silence.
+    tokio::time::sleep(Duration::from_secs(5_000)).await;
+    question.answer(&json!({"action": "accept", "content": {"name": "x"}}));
+    let told = answer(&mut stage, "q").await;
+    assert_eq!(told["result"], json!({"action": "accept", "content": {"name": "x"}}));
+    stage.peer.reply(&heard, &json!({"content": []}));
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn pro_04_what_was_not_declared_is_refused() {
+    let mut stage = Stage::new(&[]);
+    let opening = stage.open(Channel::Stdio, EraChoice::Auto);
+    let hello = stage.peer.expect("initialize").await;
+    assert_eq!(hello.params()["capabilities"], json!({"roots": {"listChanged": true}}), "M1");
+    stage.peer.reply(&hello, &introduction());
+    stage.peer.expect("notifications/initialized").await;
+    let _client = opening.await.unwrap().unwrap();
+    for method in ["elicitation/create", "sampling/createMessage", "tasks/get"] {
+        stage.peer.send(&request("q", method, &form()));
+        assert_eq!(answer(&mut stage, "q").await["error"]["code"], -32601, "{method}");
+    }
+    stage.peer.send(&request("r", "roots/list", &json!({})));
+    assert_eq!(answer(&mut stage, "r").await["result"]["roots"][0]["uri"], "file:///home/x", "PRO-10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn eli_01_answers_are_checked_and_filled() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let _client = stage.legacy().await;
+    let with_default = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {
+        "age": {"type": "integer", "default": 30}}}});
+    for (params, said, told) in [
+        (form(), json!({"action": "accept", "content": {"name": 7}}), json!({"action": "cancel"})),
+        (form(), json!({"action": "accept"}), json!({"action": "cancel"})),
+        (form(), json!({"action": "decline", "content": {"name": "x"}}), json!({"action": "decline"})),
+        (form(), json!("what"), json!({"action": "cancel"})),
+        (
+            with_default,
+            json!({"action": "accept", "content": {}}),
+            json!({"action": "accept", "content": {"age": 30}}),
+        ),
+    ] {
+        stage.peer.send(&request("q", "elicitation/create", &params));
+        stage.questions.recv().await.unwrap().answer(&said);
+        assert_eq!(answer(&mut stage, "q").await["result"], told, "{said}");
+    }
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    stage.questions.recv().await.unwrap().fail();
+    assert_eq!(
+        answer(&mut stage, "q").await["result"],
+        json!({"action": "cancel"}),
+        "a callback that throws"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn eli_02_14_unsafe_addresses_and_wild_forms_reach_nobody() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let _client = stage.legacy().await;
+    for params in [
+        json!({"mode": "url", "message": "?", "url": "http://example.com/"}),
+        json!({"mode": "url", "message": "?", "url": "file:///etc/passwd"}),
+        json!({"mode": "voice", "message": "?"}),
+        json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"a": {"type": "object"}}}}),
+        json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"a\u{200b}": {"type": "string"}}}}),
+        json!({"requestedSchema": {"type": "object", "properties": {}}}),
+    ] {
+        stage.peer.send(&request("q", "elicitation/create", &params));
+        assert_eq!(answer(&mut stage, "q").await["error"]["code"], -32602, "{params}");
+    }
+    assert!(stage.questions.try_recv().is_err());
+    let long = format!("https://b\u{fc}cher.example/{}", "a".repeat(5_000));
+    let url = json!({"mode": "url", "message": "Log\u{200b} in", "url": long, "elicitationId": "e"});
+    stage.peer.send(&request("q", "elicitation/create", &url));
+    let question = stage.questions.recv().await.unwrap();
+    assert_eq!(question.body["host"], "xn--bcher-kva.example");
+    assert_eq!(question.body["message"], "Log in");
+    assert!(question.body["url"].as_str().unwrap().len() > 5_000, "M4");
+    question.answer(&json!({"action": "accept", "content": {"x": 1}}));
+    assert_eq!(
+        answer(&mut stage, "q").await["result"],
+        json!({"action": "accept"}),
+        "no content for a visit"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn eli_03_hooks_stand_in_front_and_behind() {
+    let kinds =
+        [QuestionKind::ElicitationHook, QuestionKind::Elicitation, QuestionKind::ElicitationResultHook];
+    let mut stage = Stage::new(&kinds);
+    let _client = stage.legacy().await;
+    // The hook answers: nobody else is asked; the hook behind changes the answer.
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let hook = stage.questions.recv().await.unwrap();
+    assert_eq!(hook.kind, QuestionKind::ElicitationHook);
+    hook.answer(&json!({"action": "accept", "content": {"name": "ci"}}));
+    let after = stage.questions.recv().await.unwrap();
+    assert_eq!(after.kind, QuestionKind::ElicitationResultHook);
+    assert_eq!(after.body["answer"]["content"]["name"], "ci");
+    after.answer(&json!({"action": "decline"}));
+    assert_eq!(answer(&mut stage, "q").await["result"], json!({"action": "decline"}));
+    // The hook changes the words and leaves the rest to a person.
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let hook = stage.questions.recv().await.unwrap();
+    hook.answer(&json!({"request": {"message": "Name, please", "server": "other"}}));
+    let person = stage.questions.recv().await.unwrap();
+    assert_eq!((&person.body["message"], &person.body["server"]), (&json!("Name, please"), &json!("s")));
+    person.answer(&json!({"action": "accept", "content": {"name": "x"}}));
+    stage.questions.recv().await.unwrap().answer(&Value::Null);
+    assert_eq!(answer(&mut stage, "q").await["result"]["content"]["name"], "x");
+}
+
+#[tokio::test(start_paused = true)]
+async fn eli_04_questions_are_kept_apart_and_withdrawn() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    for id in ["1", "2"] {
+        stage.peer.send(&request(id, "elicitation/create", &form()));
+    }
+    let (first, second) = (stage.questions.recv().await.unwrap(), stage.questions.recv().await.unwrap());
+    second.answer(&json!({"action": "decline"}));
+    assert_eq!(answer(&mut stage, "2").await["result"]["action"], "decline");
+    // The server takes the other one back: no answer (CAN-05).
+    stage.peer.notify("notifications/cancelled", &json!({"requestId": "1"}));
+    stage.peer.expect_silence(Duration::from_secs(1)).await;
+    assert!(first.is_withdrawn());
+    // The call is given up: the question it may belong to is answered with cancel.
+    let running = call(&client);
+    stage.peer.expect("tools/call").await;
+    stage.peer.send(&request("3", "elicitation/create", &form()));
+    let third = stage.questions.recv().await.unwrap();
+    running.abort();
+    stage.peer.expect("notifications/cancelled").await;
+    assert_eq!(answer(&mut stage, "3").await["result"], json!({"action": "cancel"}));
+    assert!(third.is_withdrawn());
+    // The connection ends.
+    stage.peer.send(&request("4", "elicitation/create", &form()));
+    let fourth = stage.questions.recv().await.unwrap();
+    stage.peer.close(ErrorCode::ConnectionLost);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(fourth.is_withdrawn());
+}
+
+#[tokio::test(start_paused = true)]
+async fn b_093_a_flood_of_questions_is_bounded() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let _client = stage.legacy().await;
+    for id in 0..1_000 {
+        stage.peer.send(&request(&id.to_string(), "elicitation/create", &form()));
+    }
+    for _ in 32..1_000 {
+        assert_eq!(stage.peer.next().await.0["error"]["code"], -32603);
+    }
+    let mut open = 0;
+    while stage.questions.try_recv().is_ok() {
+        open += 1;
+    }
+    assert_eq!(open, 32);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pro_12_sampling_both_ways() {
+    let mut stage = Stage::new(&[QuestionKind::Sampling]);
+    let _client = stage.legacy().await;
+    let params = json!({
+        "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+        "maxTokens": 5, "modelPreferences": {"hints": [{"name": "claude"}]}, "tools": [], "toolChoice": {"mode": "none"},
+    });
+    let good = json!({"role": "assistant", "content": {"type": "text", "text": "yo"}, "model": "m", "stopReason": "endTurn"});
+    stage.peer.send(&request("q", "sampling/createMessage", &params));
+    let question = stage.questions.recv().await.unwrap();
+    assert_eq!(question.body, json!({"server": "s", "params": params}), "as sent");
+    question.answer(&good);
+    assert_eq!(answer(&mut stage, "q").await["result"], good);
+    stage.peer.send(&request("q", "sampling/createMessage", &params));
+    stage.questions.recv().await.unwrap().fail();
+    assert_eq!(answer(&mut stage, "q").await["error"]["code"], -1, "SAMP-12");
+    stage.peer.send(&request("q", "sampling/createMessage", &params));
+    stage.questions.recv().await.unwrap().answer(&json!({"text": "yo"}));
+    assert_eq!(answer(&mut stage, "q").await["error"]["code"], -32603);
+    stage.peer.send(&request("q", "sampling/createMessage", &json!({"messages": []})));
+    assert_eq!(answer(&mut stage, "q").await["error"]["code"], -32602);
+}
+
+#[tokio::test(start_paused = true)]
+async fn modern_servers_may_not_ask_by_request() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let _client = stage.modern().await;
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    assert_eq!(answer(&mut stage, "q").await["error"]["code"], -32601);
+    assert!(stage.questions.try_recv().is_err());
+}
+
+fn visits(ids: &[&str]) -> Value {
+    let list: Vec<Value> = ids
+        .iter()
+        .map(|id| json!({"mode": "url", "message": "Log in", "elicitationId": id, "url": format!("https://example.com/{id}")}))
+        .collect();
+    json!({ "elicitations": list })
+}
+
+#[tokio::test(start_paused = true)]
+async fn cal_01_a_visit_is_asked_for_once_and_the_call_repeated() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    let first = stage.peer.expect("tools/call").await;
+    stage.peer.fail(&first, -32042, &visits(&["a"]));
+    let question = stage.questions.recv().await.unwrap();
+    assert_eq!((&question.body["mode"], &question.body["elicitationId"]), (&json!("url"), &json!("a")));
+    // A person may take an hour; the call's own limit is a minute of silence.
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    question.answer(&json!({"action": "accept"}));
+    let asked = tokio::time::Instant::now();
+    let second = stage.peer.expect("tools/call").await;
+    assert_eq!(asked.elapsed().as_secs(), 2, "the first delay");
+    assert_ne!(first.id(), second.id(), "ELI-29: a new id");
+    // Still not done: the same visit is not asked for again, foreign ids mean nothing, the notice cuts the wait short.
+    stage.peer.fail(&second, -32042, &visits(&["a"]));
+    let waiting = tokio::time::Instant::now();
+    stage.peer.notify("notifications/elicitation/complete", &json!({"elicitationId": "foreign"}));
+    stage.peer.expect_silence(Duration::from_secs(5)).await;
+    stage.peer.notify("notifications/elicitation/complete", &json!({"elicitationId": "a"}));
+    let third = stage.peer.expect("tools/call").await;
+    assert_eq!(waiting.elapsed().as_secs(), 5);
+    assert!(stage.questions.try_recv().is_err());
+    stage.peer.reply(&third, &json!({"content": []}));
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn cal_01_at_most_three_repetitions() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    let started = tokio::time::Instant::now();
+    for repetition in 0..4 {
+        let heard = stage.peer.expect("tools/call").await;
+        stage.peer.fail(&heard, -32042, &visits(&["a"]));
+        if repetition == 0 {
+            stage.questions.recv().await.unwrap().answer(&json!({"action": "accept"}));
+        }
+    }
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ElicitationLimit);
+    assert_eq!(started.elapsed().as_secs(), 77, "2 + 15 + 60 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cal_01_a_declined_visit_ends_the_call() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    let heard = stage.peer.expect("tools/call").await;
+    stage.peer.fail(&heard, -32042, &visits(&["a", "b"]));
+    stage.questions.recv().await.unwrap().answer(&json!({"action": "decline"}));
+    assert_eq!(running.await.unwrap().unwrap_err().code(), ErrorCode::ElicitationDeclined);
+    assert!(stage.questions.try_recv().is_err(), "the second one is not asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn eli_29_without_the_capability_it_is_just_an_error() {
+    let mut stage = Stage::new(&[]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    let heard = stage.peer.expect("tools/call").await;
+    stage.peer.fail(&heard, -32042, &visits(&["a"]));
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!((error.code(), error.facts().rpc_code), (ErrorCode::RpcError, Some(-32042)));
+}

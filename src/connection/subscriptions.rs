@@ -1,0 +1,381 @@
+//! What the host wants to hear of a server, over many clients: resource subscriptions, the log level and, in the
+//! stateless era, the listen stream that carries them (RES-02, PRO-11, mcp:SUB-*).
+//!
+//! A listen stream never decides whether a server is connected: it has its own back-off and gives up quietly; lists
+//! then live by their time to live alone (D5).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::backoff::{Backoff, random_jitter};
+use super::{ClientListener, Live, Shared};
+use crate::client::inbound::{ListKind, ServerListener};
+use crate::client::listen::ListenEnd;
+use crate::client::{Client, Request};
+use crate::deadline::Deadline;
+use crate::diagnostic::Diagnostic;
+use crate::error::{ErrorCode, McpError};
+use crate::jsonrpc::write::{Params, push_member, push_string};
+use crate::protocol::stateless::ListenFilter;
+use crate::protocol::version::Era;
+use crate::runtime::{self, lock};
+use crate::transport::Mirrored;
+
+/// A stream that lived so long proves that listening works.
+const PROVEN_AFTER: Duration = Duration::from_secs(120);
+/// Wait after a stream that the server itself ended (mcp:SUB-10).
+const AFTER_GRACEFUL: Duration = Duration::from_secs(30);
+/// Streams in a row that end early before listening is given up.
+const MOST_FAILURES: u32 = 5;
+/// Resources of one server that may be subscribed to.
+const MOST_URIS: usize = 1_000;
+
+/// Wishes of the host, and how far the current listen stream meets them.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    uris: Mutex<BTreeSet<String>>,
+    log_level: Mutex<Option<String>>,
+    /// Counts changes of the wishes that a listen stream has to follow.
+    wanted: watch::Sender<u64>,
+    met: watch::Sender<Met>,
+}
+
+/// What became of the wishes.
+#[derive(Clone, Debug, Default)]
+struct Met {
+    /// The change up to which the wishes are on the wire.
+    up_to: u64,
+    uris: BTreeSet<String>,
+    /// Why there is no stream.
+    error: Option<McpError>,
+}
+
+impl Default for Subscriptions {
+    fn default() -> Self {
+        Self {
+            uris: Mutex::default(),
+            log_level: Mutex::default(),
+            wanted: watch::Sender::new(0),
+            met: watch::Sender::new(Met::default()),
+        }
+    }
+}
+
+/// Ends a task with its owner.
+#[derive(Debug)]
+pub(super) struct Listening(JoinHandle<()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Brings the wishes to a new client; in the stateless era the task that keeps listening.
+pub(super) fn bring(shared: &Arc<Shared>, live: &Live) -> Option<Listening> {
+    let (shared, live) = (Arc::clone(shared), live.clone());
+    let task = match live.client.era() {
+        Era::Legacy => runtime::spawn(async move { repeat_wishes(&shared, &live).await }),
+        Era::Modern => {
+            live.client.set_log_level(lock(&shared.subscriptions.log_level).as_deref());
+            runtime::spawn(async move { keep_listening(&shared, &live).await })
+        }
+    };
+    task.map(Listening)
+}
+
+/// Subscribes to a resource, or ends the subscription.
+///
+/// # Errors
+/// `CAPABILITY_MISSING`; `RPC_ERROR` where the server refuses; those of any request.
+pub(super) async fn subscribe(
+    shared: &Arc<Shared>,
+    live: &Live,
+    (uri, on): (&str, bool),
+    deadline: &Arc<Deadline>,
+) -> Result<(), McpError> {
+    match live.client.era() {
+        Era::Legacy => {
+            let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
+            send_text(&live.client, method, ("uri", uri), deadline).await?;
+            shared.subscriptions.wish(uri, on)
+        }
+        Era::Modern => subscribe_by_listening(shared, live, (uri, on), deadline).await,
+    }
+    .map_err(|error| error.on(&shared.spec.name))
+}
+
+async fn subscribe_by_listening(
+    shared: &Arc<Shared>,
+    live: &Live,
+    (uri, on): (&str, bool),
+    deadline: &Arc<Deadline>,
+) -> Result<(), McpError> {
+    if !live.client.negotiated().introduction.capabilities.resources_subscribe {
+        let message =
+            "subscribing needs the capability 'resources.subscribe', which the server does not declare";
+        return Err(McpError::new(ErrorCode::CapabilityMissing, message));
+    }
+    let wishes = &shared.subscriptions;
+    let mut met = wishes.met.subscribe();
+    wishes.wish(uri, on)?;
+    let change = *wishes.wanted.borrow();
+    if !on {
+        return Ok(());
+    }
+    let met = tokio::select! {
+        biased;
+        met = met.wait_for(|met| met.up_to >= change) => met.map(|met| met.clone()).unwrap_or_default(),
+        kind = deadline.expired() => {
+            let _ = wishes.wish(uri, false);
+            return Err(deadline.error(kind, "subscriptions/listen"));
+        }
+    };
+    if met.uris.contains(uri) {
+        return Ok(());
+    }
+    wishes.wish(uri, false)?;
+    Err(met.error.unwrap_or_else(|| {
+        McpError::new(ErrorCode::RpcError, "the server did not acknowledge the subscription (mcp:SUB-03)")
+    }))
+}
+
+/// Sets the least severe level of log messages.
+///
+/// # Errors
+/// `CAPABILITY_MISSING`; those of any request.
+pub(super) async fn set_log_level(
+    shared: &Arc<Shared>,
+    live: &Live,
+    level: &str,
+    deadline: &Arc<Deadline>,
+) -> Result<(), McpError> {
+    match live.client.era() {
+        Era::Legacy => {
+            send_text(&live.client, "logging/setLevel", ("level", level), deadline).await?;
+        }
+        Era::Modern => {
+            if !crate::protocol::stateless::LOG_LEVELS.contains(&level) {
+                let levels = crate::protocol::stateless::LOG_LEVELS.join(", ");
+                return Err(McpError::new(
+                    ErrorCode::InvalidArgument,
+                    format!("level: expected one of {levels}"),
+                )
+                .with(|facts| facts.parameter = Some("level".to_owned())));
+            }
+            if !live.client.negotiated().introduction.capabilities.logging {
+                let message = "log levels need the capability 'logging', which the server does not declare";
+                return Err(McpError::new(ErrorCode::CapabilityMissing, message).on(&shared.spec.name));
+            }
+            live.client.set_log_level(Some(level));
+        }
+    }
+    *lock(&shared.subscriptions.log_level) = Some(level.to_owned());
+    Ok(())
+}
+
+impl Subscriptions {
+    fn wish(&self, uri: &str, on: bool) -> Result<(), McpError> {
+        let mut uris = lock(&self.uris);
+        if on && uris.len() >= MOST_URIS && !uris.contains(uri) {
+            let message = format!("more than {MOST_URIS} resources of one server are subscribed to");
+            return Err(McpError::new(ErrorCode::ListLimit, message));
+        }
+        let changed = if on { uris.insert(uri.to_owned()) } else { uris.remove(uri) };
+        drop(uris);
+        if changed {
+            self.wanted.send_modify(|count| *count += 1);
+        }
+        Ok(())
+    }
+
+    fn filter(&self, client: &Client) -> (u64, ListenFilter) {
+        let capabilities = client.negotiated().introduction.capabilities;
+        let change = *self.wanted.borrow();
+        let uris = lock(&self.uris).iter().cloned().collect();
+        let filter = ListenFilter {
+            tools: capabilities.tools_list_changed,
+            prompts: capabilities.prompts_list_changed,
+            resources: capabilities.resources_list_changed,
+            uris: if capabilities.resources_subscribe { uris } else { Vec::new() },
+        };
+        (change, filter)
+    }
+}
+
+async fn send_text(
+    client: &Client,
+    method: &str,
+    (name, value): (&str, &str),
+    deadline: &Arc<Deadline>,
+) -> Result<(), McpError> {
+    let (mut literal, mut members) = (String::new(), String::new());
+    push_string(&mut literal, value);
+    push_member(&mut members, name, &literal);
+    let params = Params::from_members(members, String::new());
+    let request =
+        Request { method, params: &params, deadline, mirrored: Mirrored::default(), progress: None };
+    client.request(request).await.map(drop)
+}
+
+/// A new client of the handshake era knows nothing of earlier subscriptions (RES-02).
+async fn repeat_wishes(shared: &Arc<Shared>, live: &Live) {
+    let uris: Vec<String> = lock(&shared.subscriptions.uris).iter().cloned().collect();
+    let level = lock(&shared.subscriptions.log_level).clone();
+    let wishes = level
+        .into_iter()
+        .map(|level| ("logging/setLevel", "level", level))
+        .chain(uris.into_iter().map(|uri| ("resources/subscribe", "uri", uri)));
+    for (method, name, value) in wishes {
+        let deadline = Arc::new(Deadline::start(shared.settings.clocks.request(None, None)));
+        if let Err(error) = send_text(&live.client, method, (name, &value), &deadline).await {
+            let message = format!("{method} could not be repeated after a reconnect: {}", error.message());
+            shared.diagnose(Diagnostic::warning("SUBSCRIPTION_LOST", message));
+        }
+    }
+}
+
+/// One stream and the change of the wishes it was opened for.
+struct Stream {
+    _task: Listening,
+    ended: tokio::sync::oneshot::Receiver<ListenEnd>,
+    change: u64,
+    since: Instant,
+}
+
+/// Keeps one listen stream open for a client, as long as that makes sense.
+async fn keep_listening(shared: &Arc<Shared>, live: &Live) {
+    let wishes = &shared.subscriptions;
+    let mut wanted = wishes.wanted.subscribe();
+    let mut failures = 0;
+    let mut missed_news = false;
+    // What an earlier client was told counts no more.
+    wishes.met.send_replace(Met::default());
+    loop {
+        let (change, filter) = wishes.filter(&live.client);
+        wanted.mark_unchanged();
+        if filter.is_empty() {
+            wishes.met.send_replace(Met { up_to: change, ..Met::default() });
+            if wanted.changed().await.is_err() {
+                return;
+            }
+            continue;
+        }
+        if std::mem::take(&mut missed_news) {
+            announce_gap(shared, live, &filter);
+        }
+        let stream = open_stream(shared, live, change, filter);
+        let Some((end, lived)) = follow(shared, live, stream, &mut wanted).await else { continue };
+        missed_news = true;
+        failures = if lived >= PROVEN_AFTER { 1 } else { failures + 1 };
+        let Some(wait) = next_wait(&end, failures) else {
+            return give_up(shared, &end);
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Stays with a stream, and with those that replace it as wishes change, until one ends by itself: how, and how long
+/// it lived. `None` where nothing is wished for any more.
+async fn follow(
+    shared: &Arc<Shared>,
+    live: &Live,
+    mut stream: Stream,
+    wanted: &mut watch::Receiver<u64>,
+) -> Option<(ListenEnd, Duration)> {
+    let wishes = &shared.subscriptions;
+    loop {
+        tokio::select! {
+            end = &mut stream.ended => {
+                return Some((end.unwrap_or(ListenEnd::Unacknowledged), stream.since.elapsed()));
+            }
+            // The sender lives as long as the connection.
+            _ = wanted.changed() => {}
+        }
+        let (change, filter) = wishes.filter(&live.client);
+        if filter.is_empty() {
+            return None;
+        }
+        if change != stream.change {
+            // There is no update: the new one opens before the old one closes (mcp:SUB-05).
+            let next = open_stream(shared, live, change, filter);
+            settled(wishes, change).await;
+            stream = next;
+        }
+    }
+}
+
+/// Waits until the stream of a change is acknowledged or refused; a stream that is slow does not block for ever.
+async fn settled(wishes: &Subscriptions, change: u64) {
+    let mut met = wishes.met.subscribe();
+    let _ = tokio::time::timeout(Duration::from_secs(60), met.wait_for(|met| met.up_to >= change)).await;
+}
+
+fn open_stream(shared: &Arc<Shared>, live: &Live, change: u64, filter: ListenFilter) -> Stream {
+    let (told, ended) = tokio::sync::oneshot::channel();
+    let (owner, client) = (Arc::clone(shared), Arc::clone(&live.client));
+    let patience = shared.settings.clocks.request;
+    let task = tokio::spawn(async move {
+        let heard = Arc::clone(&owner);
+        let acknowledged = move |accepted: ListenFilter| {
+            let uris = accepted.uris.into_iter().collect();
+            heard.subscriptions.met.send_replace(Met { up_to: change, uris, error: None });
+        };
+        let end = client.listen(&filter, patience, acknowledged).await;
+        owner.subscriptions.met.send_modify(|met| {
+            if met.up_to < change {
+                *met = Met { up_to: change, uris: BTreeSet::new(), error: Some(error_of(&end)) };
+            }
+        });
+        let _ = told.send(end);
+    });
+    Stream { _task: Listening(task), ended, change, since: Instant::now() }
+}
+
+fn error_of(end: &ListenEnd) -> McpError {
+    let message = match end {
+        ListenEnd::Lost(error) => return error.clone(),
+        ListenEnd::Graceful => "the server ended the subscription".to_owned(),
+        ListenEnd::Unacknowledged => "the server did not acknowledge the subscription".to_owned(),
+        ListenEnd::Refused(code) => format!("subscriptions/listen was answered with error {code}"),
+    };
+    McpError::new(ErrorCode::RpcError, message)
+}
+
+/// When to listen again; `None` gives up. A refusal is final (mcp:SUB-17).
+fn next_wait(end: &ListenEnd, failures: u32) -> Option<Duration> {
+    match end {
+        ListenEnd::Refused(_) => None,
+        _ if failures >= MOST_FAILURES => None,
+        ListenEnd::Graceful => Some(AFTER_GRACEFUL),
+        ListenEnd::Unacknowledged | ListenEnd::Lost(_) => Backoff::default().delay(failures, random_jitter()),
+    }
+}
+
+fn give_up(shared: &Shared, end: &ListenEnd) {
+    let message =
+        format!("changes are no longer announced ({}); lists are read anew by age", error_of(end).message());
+    shared.diagnose(Diagnostic::info("LISTEN_ENDED", message));
+    shared.subscriptions.met.send_modify(|met| {
+        *met = Met { up_to: u64::MAX, uris: BTreeSet::new(), error: Some(error_of(end)) };
+    });
+}
+
+/// What was missed while nobody listened is not told again: everything counts as changed (mcp:SUB-12).
+fn announce_gap(shared: &Arc<Shared>, live: &Live, filter: &ListenFilter) {
+    let listener = ClientListener { shared: Arc::clone(shared), generation: live.generation };
+    for (kind, on) in [
+        (ListKind::Tools, filter.tools),
+        (ListKind::Prompts, filter.prompts),
+        (ListKind::Resources, filter.resources),
+    ] {
+        if on {
+            listener.list_changed(kind);
+        }
+    }
+}
