@@ -53,7 +53,7 @@ function v1(): Subject {
     throw new Error('no luck');
   });
   return {
-    server: mcp as unknown as Subject['server'],
+    server: mcp,
     cancelled: () => cancelled,
     grow: () => void mcp.registerTool('late', {}, () => text('late')),
     roots: () => mcp.server.listRoots(),
@@ -89,7 +89,7 @@ function v2(): Subject {
     throw new Error('no luck');
   });
   return {
-    server: mcp as unknown as Subject['server'],
+    server: mcp,
     cancelled: () => cancelled,
     grow: () => void mcp.registerTool('late', {}, () => text('late')),
     roots: () => mcp.server.listRoots(),
@@ -291,7 +291,7 @@ const rawServers: [string, (odd: () => unknown) => SdkServer][] = [
       server.setRequestHandler(CallToolRequestSchema, ({ params }) =>
         params.name === 'odd' ? (odd() as never) : text('even'),
       );
-      return server as unknown as SdkServer;
+      return server;
     },
   ],
   [
@@ -305,7 +305,7 @@ const rawServers: [string, (odd: () => unknown) => SdkServer][] = [
       server.setRequestHandler('tools/call', ({ params }) =>
         params.name === 'odd' ? (odd() as never) : text('even'),
       );
-      return server as unknown as SdkServer;
+      return server;
     },
   ],
   ['own', (odd) => new OwnServer({ odd: () => odd() as Result, even: () => text('even') })],

@@ -41,6 +41,8 @@ use crate::unicode;
 /// How long the server's goodbye is waited for after ours, by mode (F-068: closing takes 2 s at most).
 const GOODBYE_GRACEFUL: Duration = Duration::from_secs(1);
 const GOODBYE_FAST: Duration = Duration::from_millis(250);
+/// Longest time that closing takes.
+const CLOSING: Duration = Duration::from_secs(2);
 /// How long the end of the connection is waited for after the server's goodbye.
 const AFTER_GOODBYE: Duration = Duration::from_millis(300);
 
@@ -303,8 +305,9 @@ impl Transport for WebSocketTransport {
         self.dismissed.send_if_modified(|dismissed| dismissed.replace(mode).is_none());
         self.queue.end(CloseCode::Normal);
         Box::pin(async move {
-            // The task bounds itself.
-            let _ = self.over.subscribe().wait_for(|over| *over).await;
+            // The task bounds itself; should it have broken, nobody waits for it.
+            let mut over = self.over.subscribe();
+            let _ = tokio::time::timeout(CLOSING, over.wait_for(|over| *over)).await;
         })
     }
 
