@@ -261,6 +261,26 @@ describe('questions inside a call', () => {
     );
   });
 
+  test('ELI-04 close() ends a call that waits for a person', async () => {
+    let signal: AbortSignal | undefined;
+    await withModern(
+      [],
+      async (manager) => {
+        const call = caught(manager.callTool('mcp__s__ask'));
+        await eventually(() => signal);
+        await manager.close();
+        expect(await call).toMatchObject({ code: 'MANAGER_CLOSED', server: 's' });
+        await eventually(() => signal?.aborted);
+      },
+      {
+        onElicitation: (request) => {
+          signal = request.signal;
+          return new Promise(() => {});
+        },
+      },
+    );
+  });
+
   test('F9 the clock of a call stands still while a person decides', async () => {
     const onElicitation = async () => {
       await pause(600);

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::Tables;
 use super::input::{CANCEL, Refusal};
+use super::progress::Pause;
 use crate::error::McpError;
 use crate::json_scan;
 use crate::jsonrpc::{Incoming, write};
@@ -228,14 +229,22 @@ struct LogMessage<'a> {
     data: Option<&'a RawValue>,
 }
 
+/// Completes when nobody needs the answer to a question any more.
+async fn moot(tables: &Tables, pause: &Pause) {
+    tokio::select! {
+        () = pause.abandoned() => {}
+        _ = tables.input.ended() => {}
+    }
+}
+
 /// The frame that answers a request of the server.
 async fn answer_question(tables: &Tables, id: &str, method: &str, params: &str) -> String {
     let pause = tables.progress.pause();
     let outcome = tokio::select! {
         biased;
         outcome = tables.input.fulfil(method, params) => outcome,
-        // Every call it may belong to was given up: the person need not answer any more (ELI-04).
-        () = pause.abandoned() => match method {
+        // Every call it may belong to was given up, or the host hangs up: the person need not answer (ELI-04).
+        () = moot(tables, &pause) => match method {
             "elicitation/create" => Ok(CANCEL.to_owned()),
             _ => Err(Refusal::Rejected("The request it belongs to was given up".to_owned())),
         },
@@ -294,6 +303,7 @@ impl Receiver for Inbound {
     }
 
     fn closed(&self, error: McpError) {
+        self.tables.input.end(&error);
         // Nobody is left to be answered: what people were asked is withdrawn (ELI-04).
         for (_, task) in lock(&self.questions).drain() {
             task.abort();

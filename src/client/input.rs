@@ -5,13 +5,15 @@
 //! Owns nothing of the wire: JSON text of parameters in, JSON text of results out.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::inbound::ServerListener;
+use crate::error::McpError;
 use crate::host::{Host, QuestionKind};
 use crate::json_scan::{self, MAX_DEPTH};
 use crate::protocol::capability::ClientFeatures;
@@ -98,6 +100,10 @@ pub struct InputDesk {
     settings: InputSettings,
     /// Visits whose end is awaited, by `elicitationId`.
     visits: Mutex<HashMap<String, Vec<Arc<Notify>>>>,
+    /// Why the conversation has ended, once it has.
+    ended: watch::Sender<Option<McpError>>,
+    /// Requests that are being fulfilled.
+    open: AtomicUsize,
 }
 
 impl std::fmt::Debug for InputDesk {
@@ -115,7 +121,16 @@ impl InputDesk {
         features: ClientFeatures,
         settings: InputSettings,
     ) -> Self {
-        Self { server, host, listener, features, settings, visits: Mutex::default() }
+        Self {
+            server,
+            host,
+            listener,
+            features,
+            settings,
+            visits: Mutex::default(),
+            ended: watch::Sender::new(None),
+            open: AtomicUsize::new(0),
+        }
     }
 
     /// What was declared.
@@ -126,6 +141,33 @@ impl InputDesk {
     /// The limits.
     pub fn settings(&self) -> &InputSettings {
         &self.settings
+    }
+
+    /// The conversation is over: what people were asked is withdrawn (ELI-04). The first reason stays.
+    pub fn end(&self, reason: &McpError) {
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            if first {
+                *ended = Some(reason.clone());
+            }
+            first
+        });
+    }
+
+    /// Completes when the conversation is over, with the reason.
+    pub async fn ended(&self) -> McpError {
+        let mut ended = self.ended.subscribe();
+        let reason = ended.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+        match reason {
+            Some(reason) => reason,
+            // Never: the sender lives in this very desk.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Whether something is being fulfilled.
+    pub fn is_busy(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
     }
 
     /// Whether a request of this method may be made at all.
@@ -149,6 +191,8 @@ impl InputDesk {
         if json_scan::scan(params).depth > MAX_DEPTH {
             return Err(Refusal::Invalid("the parameters are nested too deeply".to_owned()));
         }
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let _open = Open(&self.open);
         match method {
             "elicitation/create" => self.elicit(params).await,
             "sampling/createMessage" => self.sample(params).await,
@@ -264,6 +308,15 @@ impl InputDesk {
                 done.notify_one();
             }
         }
+    }
+}
+
+/// Counts a request that is being fulfilled.
+struct Open<'a>(&'a AtomicUsize);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

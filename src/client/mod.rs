@@ -17,6 +17,7 @@ pub mod verdict;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
@@ -30,7 +31,7 @@ use crate::protocol::stateless;
 use crate::protocol::tool::ToolDefinition;
 use crate::protocol::version::{Era, ProtocolVersion};
 use crate::runtime::{read, write as write_lock};
-use crate::transport::{Mirrored, Outgoing, RequestFailure, Transport};
+use crate::transport::{CloseMode, Mirrored, Outgoing, RequestFailure, Transport};
 use crate::unicode;
 use input::InputDesk;
 use listen::ListenTable;
@@ -56,6 +57,9 @@ pub struct Negotiated {
     /// What the server says of itself; shown, never trusted (mcp:META-13).
     pub introduction: ServerIntroduction,
 }
+
+/// Time for the last answers before the transport goes.
+const LAST_WORDS: Duration = Duration::from_millis(20);
 
 /// One conversation with a server.
 #[derive(Debug)]
@@ -244,6 +248,17 @@ impl Client {
             },
             kind = deadline.expired() => Err(deadline.error(kind, "ping").on(&self.server)),
         }
+    }
+
+    /// Ends the conversation: questions to people are withdrawn and open requests fail with `reason`. Resolves
+    /// when nothing is left of the transport.
+    pub async fn close(&self, mode: CloseMode, reason: McpError) {
+        self.tables.input.end(&reason);
+        if self.tables.input.is_busy() {
+            // Withdrawn questions are still answered, with `cancel` (ELI-04).
+            tokio::time::sleep(LAST_WORDS).await;
+        }
+        self.transport.close(mode, reason).await;
     }
 
     fn describe(&self, failure: RequestFailure, method: &str) -> McpError {

@@ -1,6 +1,7 @@
 //! Requests that are answered with questions: the rounds of the stateless era (mcp:MRTR-*) and the error that asks
 //! for a visit (CAL-01, mcp:ELI-29). Each repetition is a request of its own, with a new id.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,16 @@ impl Client {
     /// Answers all questions of a round side by side (mcp:MRTR-15); people's time does not count.
     async fn gather(&self, request: &Request<'_>, required: &InputRequired) -> Result<Vec<String>, McpError> {
         let _held = request.deadline.hold();
-        try_join_all(required.requests.iter().map(|one| self.answer_input(one))).await
+        self.while_open(try_join_all(required.requests.iter().map(|one| self.answer_input(one)))).await
+    }
+
+    /// Waits for people as long as the conversation lasts (ELI-04).
+    async fn while_open<T>(&self, work: impl Future<Output = Result<T, McpError>>) -> Result<T, McpError> {
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            reason = self.desk().ended() => Err(reason.on(self.server())),
+        }
     }
 
     async fn answer_input(&self, input: &InputRequest) -> Result<String, McpError> {
@@ -106,11 +116,17 @@ impl Client {
         let mut visits: Vec<Visit<'_>> = Vec::new();
         for delay in self.desk().settings().url_delays.iter().take(MOST_VISITS) {
             let held = request.deadline.hold();
-            let wanted = self.ask_for_visits(request, &error, &mut visits).await?;
-            tokio::select! {
-                _ = join_all(visits.iter().filter(|visit| wanted.iter().any(|id| id == visit.id())).map(Visit::ended)) => {}
-                () = pause(*delay) => {}
-            }
+            let wanted = self.while_open(self.ask_for_visits(request, &error, &mut visits)).await?;
+            let named = visits.iter().filter(|visit| wanted.iter().any(|id| id == visit.id()));
+            let ended = join_all(named.map(Visit::ended));
+            self.while_open(async {
+                tokio::select! {
+                    _ = ended => {}
+                    () = pause(*delay) => {}
+                }
+                Ok(())
+            })
+            .await?;
             drop(held);
             request.deadline.touch();
             match self.leg(request, request.params).await {

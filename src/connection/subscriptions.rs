@@ -379,3 +379,26 @@ fn announce_gap(shared: &Arc<Shared>, live: &Live, filter: &ListenFilter) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d5_listening_has_its_own_back_off_and_gives_up() {
+        let lost = || ListenEnd::Lost(McpError::new(ErrorCode::ConnectionLost, "gone"));
+        assert_eq!(next_wait(&ListenEnd::Refused(-32601), 1), None, "SUB-17");
+        assert_eq!(next_wait(&ListenEnd::Graceful, 1), Some(AFTER_GRACEFUL), "SUB-10");
+        for end in [lost(), ListenEnd::Unacknowledged] {
+            let waits: Vec<Option<Duration>> =
+                (1..=MOST_FAILURES).map(|tries| next_wait(&end, tries)).collect();
+            assert!(waits[..4].iter().all(Option::is_some) && waits[4].is_none(), "{waits:?}");
+            assert!(waits[0] < waits[3]);
+        }
+        assert_eq!(
+            next_wait(&ListenEnd::Graceful, MOST_FAILURES),
+            None,
+            "a stream that is closed every 25 s"
+        );
+    }
+}

@@ -257,10 +257,10 @@ impl Supervisor {
     }
 
     fn dismiss(&mut self, live: &Live) {
-        let transport = Arc::clone(live.client.transport());
+        let client = Arc::clone(&live.client);
         let (mode, reason) = (self.close_mode, self.close_reason.clone().on(&self.shared.spec.name));
         self.closings.retain(|closing| !closing.is_finished());
-        self.closings.push(tokio::spawn(async move { transport.close(mode, reason).await }));
+        self.closings.push(tokio::spawn(async move { client.close(mode, reason).await }));
     }
 
     /// Waits until nothing of earlier connections is left; each closing is bounded.

@@ -297,3 +297,18 @@ async fn eli_29_without_the_capability_it_is_just_an_error() {
     let error = running.await.unwrap().unwrap_err();
     assert_eq!((error.code(), error.facts().rpc_code), (ErrorCode::RpcError, Some(-32042)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn eli_04_closing_withdraws_questions_and_answers_cancel() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    stage.peer.expect("tools/call").await;
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let question = stage.questions.recv().await.unwrap();
+    let reason = McpError::new(ErrorCode::ManagerClosed, "closed");
+    client.close(crate::transport::CloseMode::Graceful, reason).await;
+    assert!(question.is_withdrawn());
+    assert_eq!(answer(&mut stage, "q").await["result"], json!({"action": "cancel"}));
+    assert_eq!(running.await.unwrap().unwrap_err().code(), ErrorCode::ManagerClosed);
+}

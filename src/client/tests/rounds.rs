@@ -181,3 +181,16 @@ async fn era_08_a_request_is_repeated_once_at_a_supported_version() {
     let error = running.await.unwrap().unwrap_err();
     assert_eq!((error.code(), error.facts().rpc_code), (ErrorCode::CapabilityMissing, Some(-32021)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn eli_04_the_end_of_the_connection_ends_a_call_that_waits_for_a_person() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.modern().await;
+    let running = call(&client);
+    let heard = stage.peer.expect("tools/call").await;
+    stage.peer.reply(&heard, &ask(&json!({"a": elicit(&form())}), None));
+    let question = stage.questions.recv().await.unwrap();
+    stage.peer.close(ErrorCode::ServerExited);
+    assert_eq!(running.await.unwrap().unwrap_err().code(), ErrorCode::ServerExited);
+    assert!(question.is_withdrawn());
+}
