@@ -9,6 +9,7 @@ const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
 const { ToolResult } = require('./lib/tool-result.js');
+const { McpView, VIEW } = require('./lib/view.js');
 
 const CANCELLABLE = 1;
 const WANTS_PROGRESS = 2;
@@ -16,6 +17,13 @@ const WANTS_PROGRESS = 2;
 const nextTurn = setImmediate;
 /** Longest timer Node knows: it only keeps the process alive while calls are open. */
 const FOREVER = 2 ** 31 - 1;
+
+/** Options that are functions the native half may ask. */
+const CALLBACKS = ['onPermission', 'onApproval', 'hooks.preToolUse', 'auditLog'];
+
+function callbackAt(options, path) {
+  return path.split('.').reduce((value, key) => value?.[key], options);
+}
 
 /** Managers of this environment that may own processes; ended synchronously when it exits. */
 const alive = new Set();
@@ -38,11 +46,12 @@ class McpManager extends EventEmitter {
   #draining = false;
   #closed;
   #exit;
+  #views = new Map();
 
   constructor(options = {}) {
     check.options(options);
     super();
-    const callbacks = ['onPermission'].filter((name) => typeof options[name] === 'function');
+    const callbacks = CALLBACKS.filter((path) => typeof callbackAt(options, path) === 'function');
     this.#callbacks = options;
     this.#toolErrors = options.toolErrors ?? 'throw';
     this.#keepAlive = options.keepAlive === true;
@@ -68,22 +77,61 @@ class McpManager extends EventEmitter {
     return JSON.parse(this.#native.configReport());
   }
 
+  async reload(options) {
+    return this.#ask('reload', {}, options);
+  }
+
   async addServer(name, config, options) {
     check.string(name, 'name');
     check.object(config, 'config');
     check.optionalObject(options, 'options');
-    return this.#ask('addServer', { name, config, connect: options?.connect !== false }, options);
+    const { scope, source, override, persist, connect } = options ?? {};
+    check.optionalChoice(scope, ['dynamic', 'plugin'], 'options.scope');
+    check.optionalString(source, 'options.source');
+    check.optionalBoolean(override, 'options.override');
+    check.optionalChoice(persist, PERSIST, 'options.persist');
+    check.optionalBoolean(connect, 'options.connect');
+    const payload = { name, config, plugin: scope === 'plugin', source, override, persist, connect: connect !== false };
+    return this.#ask('addServer', payload, options);
   }
 
   async removeServer(name, options) {
     check.string(name, 'name');
-    await this.#ask('removeServer', { server: name }, options);
+    check.optionalObject(options, 'options');
+    check.optionalChoice(options?.persist, PERSIST, 'options.persist');
+    await this.#ask('removeServer', { server: name, persist: options?.persist }, options);
+  }
+
+  async approveServer(name, options) {
+    check.string(name, 'name');
+    await this.#ask('approveServer', { server: name }, options);
+  }
+
+  async rejectServer(name, options) {
+    check.string(name, 'name');
+    await this.#ask('rejectServer', { server: name }, options);
   }
 
   async setServerEnabled(name, enabled, options) {
     check.string(name, 'name');
     check.boolean(enabled, 'enabled');
-    return this.#ask('setServerEnabled', { server: name, enabled }, options);
+    check.optionalObject(options, 'options');
+    check.optionalBoolean(options?.persist, 'options.persist');
+    return this.#ask('setServerEnabled', { server: name, enabled, persist: options?.persist }, options);
+  }
+
+  view(options) {
+    const own = check.view(options);
+    const id = errors.guard(() => this.#native.openView(JSON.stringify(own)), this.view);
+    const { onPermission } = options;
+    if (onPermission !== undefined) this.#views.set(id, { onPermission });
+    const view = new McpView(this, id, own.servers);
+    const [native, views] = [this.#native, this.#views];
+    forgotten.register(view, () => {
+      native.closeView(id);
+      views.delete(id);
+    });
+    return view;
   }
 
   // ── life of connections ────────────────────────────────────────────────────────────────────────────────
@@ -170,9 +218,24 @@ class McpManager extends EventEmitter {
       ),
     );
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.callTool);
-    const result = new ToolResult(outcome);
+    const result = await this.#afterToolUse(new ToolResult(outcome), outcome.input ?? args ?? {});
     if (result.isError && (options?.toolErrors ?? this.#toolErrors) === 'throw') {
       throw errors.toolFailure(result, this.callTool);
+    }
+    return result;
+  }
+
+  /** What `hooks.postToolUse` makes of a result; one that throws is reported and ignored (POL-12). */
+  async #afterToolUse(result, input) {
+    const hook = this.#callbacks.hooks?.postToolUse;
+    if (typeof hook !== 'function') return result;
+    const { server, tool, fullName } = result;
+    try {
+      const answer = await hook({ server, tool, fullName, input, result });
+      if (check.isObject(answer) && check.isObject(answer.result)) return result.with(answer.result);
+    } catch (error) {
+      const message = `hooks.postToolUse failed and was ignored: ${errors.describe(error)}`;
+      contained(() => this.emit('diagnostic', { level: 'error', code: 'HOOK_FAILED', message, server }));
     }
     return result;
   }
@@ -295,7 +358,8 @@ class McpManager extends EventEmitter {
 
   async #ask(verb, payload, options) {
     check.optionalObject(options, 'options');
-    const text = check.json(payload, 'arguments');
+    const view = options?.[VIEW];
+    const text = check.json(view === undefined ? payload : { ...payload, view }, 'arguments');
     const outcome = await this.#send(options, (id, flags) => this.#native.submit(id, verb, text, flags));
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this[verb] ?? this.#ask);
     return outcome.value;
@@ -375,6 +439,10 @@ class McpManager extends EventEmitter {
         return;
       }
       case 'event':
+        if (letter.name === 'audit') {
+          contained(() => this.#callbacks.auditLog(letter.value));
+          return;
+        }
         if (this.listenerCount(letter.name) > 0) contained(() => this.emit(letter.name, letter.value));
         return;
       case 'question':
@@ -386,11 +454,12 @@ class McpManager extends EventEmitter {
     }
   }
 
-  async #answer({ question, callback, body }) {
+  async #answer({ question, callback, view, body }) {
     const controller = new AbortController();
     this.#questions.set(question, controller);
     try {
-      const answer = await this.#callbacks[callback]({ ...body, signal: controller.signal });
+      const options = view === null ? this.#callbacks : this.#views.get(view);
+      const answer = await callbackAt(options, callback)({ ...body, signal: controller.signal });
       this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
     } catch (error) {
       this.#native.answer(question, undefined, errors.describe(error));
@@ -412,6 +481,12 @@ const collected = new FinalizationRegistry(({ exit, timer }) => {
   alive.delete(exit);
 });
 
+/** Views that nobody holds any more. */
+const forgotten = new FinalizationRegistry((forget) => forget());
+
+/** Where a change of the configuration can be kept. */
+const PERSIST = ['local', 'project', 'user'];
+
 /** Limits of a call; nothing where none is given. */
 function limits(options) {
   const { timeoutMs, maxTotalTimeoutMs, meta } = options ?? {};
@@ -420,9 +495,11 @@ function limits(options) {
 
 function callLimits(options) {
   if (options === undefined) return undefined;
-  const { timeoutMs, maxTotalTimeoutMs, meta } = options;
-  if (timeoutMs === undefined && maxTotalTimeoutMs === undefined && meta === undefined) return undefined;
-  return check.json({ timeoutMs, maxTotalTimeoutMs, meta }, 'options');
+  const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options;
+  if (timeoutMs === undefined && maxTotalTimeoutMs === undefined && meta === undefined && view === undefined) {
+    return undefined;
+  }
+  return check.json({ timeoutMs, maxTotalTimeoutMs, meta, view }, 'options');
 }
 
 /** Puts the strings that came outside of the JSON text in their places. */
@@ -467,4 +544,6 @@ exports.expandEnv = functions.expandEnv;
 exports.decidePermission = functions.decidePermission;
 exports.windowsCommand = functions.windowsCommand;
 exports.partitionCalls = functions.partitionCalls;
+exports.isServerAllowed = functions.isServerAllowed;
+exports.serverSignature = functions.serverSignature;
 exports.version = version;

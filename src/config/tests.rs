@@ -12,6 +12,15 @@ use super::*;
 use crate::environment::{Environment, Platform};
 use crate::error::ErrorCode;
 
+/// A directory of its own for a test, removed by the system at its leisure.
+pub(crate) fn temporary(name: &str) -> PathBuf {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("switchboard-{name}-{}-{count}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    std::fs::canonicalize(path).unwrap()
+}
+
 fn environment(vars: &[(&str, &str)]) -> Environment {
     Environment {
         vars: vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
@@ -22,7 +31,10 @@ fn environment(vars: &[(&str, &str)]) -> Environment {
 }
 
 fn inputs(layers: Vec<RawLayer>) -> Inputs {
-    Inputs { layers, diagnostics: Vec::new(), options: ResolveOptions::new(&environment(&[]), None) }
+    let mut options = ResolveOptions::new(&environment(&[]), None);
+    // Most of these tests are about other stages; those about approval say what was approved.
+    options.approvals.all = true;
+    Inputs { layers, diagnostics: Vec::new(), options }
 }
 
 fn project(text: &str) -> RawLayer {
@@ -34,12 +46,23 @@ fn project(text: &str) -> RawLayer {
 fn case_inputs(case: &Value) -> Inputs {
     let layers = case["layers"].as_array().unwrap().iter().map(|layer| {
         let scope: Scope = serde_json::from_value(layer["scope"].clone()).unwrap();
-        match layer.get("options") {
-            Some(servers) => RawLayer::options(&servers.to_string()),
+        let mut raw = match layer.get("options") {
+            Some(servers) => RawLayer::host(scope, &servers.to_string()),
             None => {
                 RawLayer::file(scope, layer["file"].as_str().unwrap(), layer["text"].as_str().unwrap().into())
             }
+        };
+        match layer["shape"].as_str() {
+            Some("settings") => raw.shape = LayerShape::Settings,
+            Some("builtin") => raw.shape = LayerShape::Builtin,
+            Some(directory) => raw.shape = LayerShape::Directory(directory.into()),
+            None => {}
         }
+        if let Some(voice) = layer.get("voice") {
+            raw.voice = serde_json::from_value(voice.clone()).unwrap();
+        }
+        raw.overriding = layer["overriding"] == json!(true);
+        raw
     });
     let mut inputs = inputs(layers.collect());
     if let Some(vars) = case["environment"].as_object() {
@@ -53,8 +76,18 @@ fn case_inputs(case: &Value) -> Inputs {
             approved: approved
                 .map(|(name, seen)| (name.clone(), seen.as_object().cloned().map(Arc::new)))
                 .collect(),
-            all: false,
+            all: approvals["all"] == json!(true),
+            ..Approvals::default()
         };
+    }
+    if let Some(host) = case["host"].as_object() {
+        inputs.options.host = super::settings::read(host).0;
+    }
+    if let Some(relays) = case.get("relays") {
+        inputs.options.relays = serde_json::from_value(relays.clone()).unwrap();
+    }
+    if let Some(switches) = case.get("switches") {
+        inputs.options.switches = serde_json::from_value(switches.clone()).unwrap();
     }
     if let Some(names) = case.get("sdkInstances") {
         inputs.options.sdk_instances = serde_json::from_value(names.clone()).unwrap();
@@ -300,14 +333,14 @@ fn sec_03_redactor_of_a_server_knows_its_values() {
 fn options_are_read_as_declared() {
     assert!(ConfigOptions::from_json(Some("false")).unwrap().is_none());
     assert!(ConfigOptions::from_json(None).unwrap().is_some());
-    let options = ConfigOptions::from_json(Some(
-        r#"{"configDir":".x","env":{"A":"1","B":null},"approveProjectServers":false}"#,
-    ));
+    let options = ConfigOptions::from_json(Some(r#"{"configDir":".x","env":{"A":"1","B":null}}"#));
     let options = options.unwrap().unwrap();
     let resolve_options = ResolveOptions::new(&environment(&[("C", "3")]), Some(&options));
     assert_eq!(resolve_options.environment.vars, BTreeMap::from([("A".to_owned(), "1".to_owned())]));
-    assert!(!resolve_options.approvals.all);
-    for wrong in ["true", "5", "[]", r#"{"homeDir":5}"#, "{"] {
+    assert!(!resolve_options.approvals.all, "POL-01: nothing is approved by default");
+    for wrong in
+        ["true", "5", "[]", r#"{"homeDir":5}"#, "{", r#"{"configDir":"../x"}"#, r#"{"configDir":""}"#]
+    {
         let error = ConfigOptions::from_json(Some(wrong)).unwrap_err();
         assert_eq!(
             (error.code(), error.facts().parameter.as_deref()),
@@ -361,7 +394,7 @@ fn h9_loading_never_blocks_and_never_fails() {
     }
     let good = folder.join(".mcp.json");
     std::fs::write(&good, "{}").unwrap();
-    assert_eq!(load::load_project_file(&folder).layer.unwrap().bytes, b"{}");
+    assert_eq!(load_file(&good, Scope::Project).layer.unwrap().bytes, b"{}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

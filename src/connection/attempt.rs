@@ -31,7 +31,10 @@ pub(crate) async fn open(
     let progress = Arc::new(ProgressTable::default());
     let listener = Arc::new(ClientListener { shared: Arc::clone(&shared), generation });
     let inbound = Arc::new(Inbound::new(listener, Arc::clone(&progress)));
-    let transport = start_transport(&shared, Arc::clone(&inbound)).map_err(|error| {
+    // The one gate: whatever led here, the very definition that is connected to passes policy. (H14, B-025)
+    let passed = shared.settings.gate.check(&shared.spec);
+    let started = passed.and_then(|()| start_transport(&shared, Arc::clone(&inbound)));
+    let transport = started.map_err(|error| {
         let error = error.on(&server);
         (kind_of(&error), error)
     })?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
+use crate::config::policy::Gate;
 use crate::config::spec::Timeouts;
 use crate::deadline::Limits;
 use crate::environment::Environment;
@@ -101,4 +102,6 @@ pub struct ConnectionSettings {
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.
     pub inherit_stderr: bool,
+    /// The policy that every attempt to connect passes.
+    pub gate: Gate,
 }

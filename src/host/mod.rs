@@ -25,13 +25,23 @@ pub struct HostEvent {
 pub enum QuestionKind {
     /// May this tool be called? (POL-08)
     Permission,
+    /// May this server of the repository run? (POL-01)
+    Approval,
+    /// The hook before a tool call. (POL-12)
+    PreToolUse,
 }
 
 impl QuestionKind {
+    /// Every kind.
+    pub const ALL: &'static [QuestionKind] =
+        &[QuestionKind::Permission, QuestionKind::Approval, QuestionKind::PreToolUse];
+
     /// Name of the host's callback.
     pub fn callback(self) -> &'static str {
         match self {
             QuestionKind::Permission => "onPermission",
+            QuestionKind::Approval => "onApproval",
+            QuestionKind::PreToolUse => "hooks.preToolUse",
         }
     }
 }
