@@ -79,14 +79,19 @@ const EVENTS = [
   'log',
   'diagnostic',
   'callProgress',
+  'configChanged',
 ];
 
 const METHODS = [
   'load',
   'configReport',
+  'reload',
   'addServer',
   'removeServer',
+  'approveServer',
+  'rejectServer',
   'setServerEnabled',
+  'view',
   'connect',
   'ready',
   'reconnect',
@@ -122,6 +127,8 @@ const FUNCTIONS = [
   'decidePermission',
   'windowsCommand',
   'partitionCalls',
+  'isServerAllowed',
+  'serverSignature',
 ];
 
 const declarations = readFileSync(join(root, 'index.d.ts'), 'utf8');
@@ -201,7 +208,7 @@ describe('pins', () => {
     expect(
       bare
         .filter((line) => /^(?: {2}\S|export)/.test(line))
-        .filter((line) => !/^ {2}(?:tool|rules|server|options): /.test(line)),
+        .filter((line) => !/^ {2}(?:tool|rules|server|options|name|config|policy|request): /.test(line)),
     ).toEqual([]);
   });
 });

@@ -45,15 +45,9 @@ pub struct ServerSpec {
 }
 
 impl ServerSpec {
-    /// Whether both describe the same running server; scope, writer, file and line do not matter.
+    /// Whether both describe the same running server, with the same rights; file and line do not matter.
     pub fn same_effect(&self, other: &Self) -> bool {
-        let placed = Self {
-            scope: self.scope,
-            voice: self.voice,
-            file: self.file.clone(),
-            line: self.line,
-            ..other.clone()
-        };
+        let placed = Self { file: self.file.clone(), line: self.line, ..other.clone() };
         *self == placed
     }
 
