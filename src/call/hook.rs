@@ -54,11 +54,10 @@ pub async fn before(
     drop(held);
     let text = answer.map_err(|error| refused(&call, "hooks.preToolUse failed").caused_by(error))?;
     match serde_json::from_str::<Option<Answer>>(&text) {
-        Ok(None) => Ok(None),
         Ok(Some(Answer { deny: Some(reason), .. })) => {
             Err(refused(&call, &format!("hooks.preToolUse refused: {reason}")))
         }
-        Ok(Some(Answer { input: None, .. })) => Ok(None),
+        Ok(None | Some(Answer { input: None, .. })) => Ok(None),
         Ok(Some(Answer { input: Some(input), .. })) if input.get().starts_with('{') => {
             Ok(Some(input.get().to_owned()))
         }

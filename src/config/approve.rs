@@ -146,9 +146,10 @@ fn judge(draft: &Draft, approvals: &Approvals) -> Verdict {
     }
     match (approvals.approved.get(name), decision) {
         (Some(Some(seen)), _) if same(seen) => return Verdict::Approved,
-        (Some(Some(seen)), _) => before = Some(Arc::clone(seen)),
         (Some(None), Some(Decision::SeenByName(seen))) if same(seen) => return Verdict::Approved,
-        (Some(None), Some(Decision::SeenByName(seen))) => before = Some(Arc::clone(seen)),
+        (Some(Some(seen)), _) | (Some(None), Some(Decision::SeenByName(seen))) => {
+            before = Some(Arc::clone(seen));
+        }
         (Some(None), None) => return Verdict::ByName,
         _ => {}
     }

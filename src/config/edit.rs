@@ -225,3 +225,6 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= MAX_FILE_BYTES);
     if fits { Ok(Some(bytes)) } else { Err(io::ErrorKind::FileTooLarge.into()) }
 }
+
+#[cfg(test)]
+mod tests;

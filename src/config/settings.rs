@@ -115,13 +115,11 @@ impl<'a> Reader<'a> {
     }
 
     fn allowed(&mut self) -> Option<Vec<Value>> {
-        match self.value("allowedMcpServers")? {
-            Value::Array(items) => Some(items.clone()),
-            _ => {
-                self.wrong("/allowedMcpServers".to_owned(), "a list; it allows nothing");
-                Some(Vec::new())
-            }
+        if let Value::Array(items) = self.value("allowedMcpServers")? {
+            return Some(items.clone());
         }
+        self.wrong("/allowedMcpServers".to_owned(), "a list; it allows nothing");
+        Some(Vec::new())
     }
 
     fn denied(&mut self) -> Vec<Value> {
@@ -138,13 +136,11 @@ impl<'a> Reader<'a> {
     }
 
     fn boolean(&mut self, key: &str) -> Option<bool> {
-        match self.value(key)? {
-            Value::Bool(boolean) => Some(*boolean),
-            _ => {
-                self.wrong(format!("/{key}"), "true or false");
-                None
-            }
+        if let Value::Bool(boolean) = self.value(key)? {
+            return Some(*boolean);
         }
+        self.wrong(format!("/{key}"), "true or false");
+        None
     }
 
     fn texts(&mut self, key: &str) -> Vec<String> {

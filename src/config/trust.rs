@@ -4,6 +4,7 @@
 //! lies in a git work tree whose index does not list it. Otherwise it came with the repository.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
@@ -50,7 +51,10 @@ fn hash(content: &[u8]) -> String {
 
 /// Bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn real(path: &Path) -> Option<PathBuf> {

@@ -97,7 +97,9 @@ impl Manager {
         })?;
         let rules = options.permissions.map(|rules| {
             let (rules, found) = RuleSet::compile(&rules);
-            found.iter().for_each(|finding| self.diagnose(finding));
+            for finding in &found {
+                self.diagnose(finding);
+            }
             rules
         });
         let mut views = lock(&self.views);

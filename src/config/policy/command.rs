@@ -62,11 +62,11 @@ fn base_name(command: &str) -> String {
 }
 
 /// Adds the command and everything it wraps.
-fn read(argv: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
-    if depth > MAX_DEPTH || readings.len() >= MAX_READINGS || !readings.insert(argv.to_vec()) {
+fn read(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    if depth > MAX_DEPTH || readings.len() >= MAX_READINGS || !readings.insert(words.to_vec()) {
         return;
     }
-    let Some((command, args)) = argv.split_first() else { return };
+    let Some((command, args)) = words.split_first() else { return };
     match base_name(command).as_str() {
         "env" => read_env(args, depth, readings),
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "mksh" => read_shell(args, depth, readings),
@@ -170,7 +170,6 @@ fn shell_words(text: &str) -> Vec<Vec<String>> {
                     word.get_or_insert_default().push(next);
                 }
             }
-            (Some(_), c) => word.get_or_insert_default().push(c),
             (None, '\'' | '"') => {
                 quote = Some(c);
                 word.get_or_insert_default();
@@ -180,7 +179,7 @@ fn shell_words(text: &str) -> Vec<Vec<String>> {
                 commands.push(Vec::new());
             }
             (None, c) if c.is_whitespace() => end_word(&mut word, &mut commands),
-            (None, c) => word.get_or_insert_default().push(c),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
     end_word(&mut word, &mut commands);

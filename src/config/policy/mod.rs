@@ -166,13 +166,10 @@ impl AllowList {
         for (at, entry) in entries.iter().enumerate() {
             list.has_command |= entry.get("serverCommand").is_some();
             list.has_url |= entry.get("serverUrl").is_some();
-            let target = match (parse_target(entry), exactly_one(entry)) {
-                (Some(target), true) => target,
-                _ => {
-                    found.push(malformed("allowedMcpServers", at, "it matches nothing"));
-                    Target::Nothing
-                }
-            };
+            let target = parse_target(entry).filter(|_| exactly_one(entry)).unwrap_or_else(|| {
+                found.push(malformed("allowedMcpServers", at, "it matches nothing"));
+                Target::Nothing
+            });
             list.rules.push(Rule { target, written: entry.clone() });
         }
         list

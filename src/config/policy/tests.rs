@@ -4,6 +4,7 @@ use super::*;
 use crate::config::settings;
 use crate::config::verdict::is_server_allowed;
 
+#[expect(clippy::needless_pass_by_value, reason = "literals read better without a reference")]
 fn allowed(name: &str, definition: Value, policy: Value) -> bool {
     let (said, _) = settings::read(policy.as_object().unwrap());
     is_server_allowed(name, definition.as_object().unwrap(), &said).allowed

@@ -5,6 +5,8 @@
 //! Unreserved characters are compared decoded, `%2F` stays what it is. A query counts only where the pattern
 //! has one. An allow pattern without a path is the root alone; a deny pattern without one is the whole host.
 
+use std::fmt::Write as _;
+
 use url::{Host, Url};
 
 use crate::name::pattern::fits;
@@ -72,7 +74,7 @@ fn decode_unreserved(text: &str) -> String {
                 rest = &rest[at + 3..];
             }
             Some(byte) => {
-                out.push_str(&format!("%{byte:02X}"));
+                let _ = write!(out, "%{byte:02X}");
                 rest = &rest[at + 3..];
             }
             None => {
