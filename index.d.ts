@@ -1127,6 +1127,25 @@ export function isServerAllowed(
   config: ServerConfig,
   policy: Policy,
 ): { allowed: boolean; by?: PolicyEntry; reason: string };
+/**
+ * The servers of another product's file in our form; reads only. What has no counterpart is a warning. References such as
+ * `${env:X}` become `${X}`, `${input:id}` becomes `${INPUT_ID}`. `auto` looks at the content and the path.
+ * @throws McpConfigError `CONFIG_UNREADABLE`, `CONFIG_INVALID`. TypeError `INVALID_ARGUMENT` for an unknown format.
+ */
+export function importConfig(
+  path: string,
+  format?:
+    | 'auto'
+    | 'claude-desktop'
+    | 'claude-code'
+    | 'vscode'
+    | 'cursor'
+    | 'windsurf'
+    | 'zed'
+    | 'codex'
+    | 'gemini'
+    | 'opencode',
+): Promise<{ servers: Record<string, ServerConfig>; warnings: Diagnostic[] }>;
 /** What makes two definitions the same server: `stdio:` and command and arguments, or `url:` and the URL; `null` in-process. */
 export function serverSignature(config: ServerConfig): string | null;
 /** Groups calls in their order: neighbours that are safe side by side share a group, every other call is alone. */

@@ -544,6 +544,7 @@ exports.expandEnv = functions.expandEnv;
 exports.decidePermission = functions.decidePermission;
 exports.windowsCommand = functions.windowsCommand;
 exports.partitionCalls = functions.partitionCalls;
+exports.importConfig = functions.importConfig;
 exports.isServerAllowed = functions.isServerAllowed;
 exports.serverSignature = functions.serverSignature;
 exports.version = version;

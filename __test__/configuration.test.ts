@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
   McpManager,
+  importConfig,
   isServerAllowed,
   serverSignature,
   type ApprovalRequest,
@@ -531,4 +532,15 @@ test('CFG-09 the report names file and line of everything ever seen', async () =
     { name: 'a', scope: 'dynamic', fate: 'shadowed' },
   ]);
   await manager.close();
+});
+
+test('CFG-15 importConfig gives our form and writes nothing', async () => {
+  const { at, write } = world();
+  write('mcp.json', '{ // c\n "servers": { "a": { "url": "https://a.test", "headers": { "X": "${env:T}" } } } }');
+  expect(await importConfig(at('mcp.json'))).toEqual({
+    servers: { a: { type: 'http', url: 'https://a.test', headers: { X: '${T}' } } },
+    warnings: [],
+  });
+  await expect(importConfig(at('none.json'))).rejects.toMatchObject({ code: 'CONFIG_UNREADABLE', name: 'McpConfigError' });
+  await expect(importConfig(at('mcp.json'), 'other' as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
 });

@@ -79,6 +79,12 @@ function isServerAllowed(name, config, policy) {
   return by === undefined || by === null ? { allowed, reason } : { allowed, by: JSON.parse(by), reason };
 }
 
+async function importConfig(path, format = 'auto') {
+  check.string(path, 'path');
+  check.string(format, 'format');
+  return JSON.parse(guard(() => native.importConfig(path, format), importConfig));
+}
+
 function serverSignature(config) {
   check.object(config, 'config');
   return guard(() => native.serverSignature(check.json(config, 'config')), serverSignature);
@@ -93,6 +99,7 @@ module.exports = {
   classifyTool,
   decidePermission,
   expandEnv,
+  importConfig,
   isServerAllowed,
   normalizeName,
   parseToolName,

@@ -7,6 +7,7 @@ use napi_derive::napi;
 use super::to_napi;
 use crate::config::draft::Definition;
 use crate::config::expand;
+use crate::config::import;
 use crate::config::settings;
 use crate::config::verdict;
 use crate::config::windows_command as windows;
@@ -145,6 +146,13 @@ pub fn is_server_allowed(name: String, config: String, policy: String) -> napi::
 pub fn server_signature(config: String) -> napi::Result<Option<String>> {
     let definition: Definition = serde_json::from_str(&config).map_err(|_| not_an_object("config"))?;
     Ok(verdict::definition_signature(&definition))
+}
+
+/// The servers of another product's file, as JSON text of `{servers, warnings}`.
+#[napi(catch_unwind)]
+pub fn import_config(path: String, format: String) -> napi::Result<String> {
+    let imported = import::import_file(std::path::Path::new(&path), &format);
+    imported.map(|imported| imported.to_json()).map_err(|error| to_napi(&error))
 }
 
 fn not_an_object(parameter: &str) -> napi::Error {

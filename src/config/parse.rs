@@ -363,6 +363,34 @@ impl Reader<'_> {
     }
 }
 
+/// A value as plain JSON; of equal keys the last counts.
+///
+/// # Errors
+/// What is nested too deep, or a number that JSON does not know.
+pub(crate) fn plain_value(value: &ast::Value<'_>, depth: usize) -> Result<Value, String> {
+    if depth > MAX_DEPTH {
+        return Err(format!("Nested deeper than {MAX_DEPTH} levels"));
+    }
+    Ok(match value {
+        ast::Value::StringLit(text) => Value::String(text.value.clone().into_owned()),
+        ast::Value::NumberLit(number) => Value::Number(
+            number.value.parse::<Number>().map_err(|_| "A number that JSON does not know".to_owned())?,
+        ),
+        ast::Value::BooleanLit(boolean) => Value::Bool(boolean.value),
+        ast::Value::NullKeyword(_) => Value::Null,
+        ast::Value::Array(array) => {
+            array.elements.iter().map(|item| plain_value(item, depth + 1)).collect::<Result<_, _>>()?
+        }
+        ast::Value::Object(object) => {
+            let mut fields = Definition::new();
+            for property in &object.properties {
+                fields.insert(property.name.as_str().to_owned(), plain_value(&property.value, depth + 1)?);
+            }
+            Value::Object(fields)
+        }
+    })
+}
+
 /// A name for a message: quoted, escaped and cut.
 fn quoted(name: &str) -> String {
     let head: String = name.chars().take(100).collect();

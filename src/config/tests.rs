@@ -375,6 +375,67 @@ fn cfg_12_difference_is_about_effects() {
     assert_eq!(diff(&new, &new), Difference::default());
 }
 
+// ── schema ──────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn cfg_04_the_schema_for_editors_agrees_with_validation() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/mcp-config.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let url = "https://a.test/x";
+    let definitions = [
+        json!({ "command": "x" }),
+        json!({ "command": "x", "args": ["1"], "env": { "A": "b" }, "cwd": "/", "inheritEnv": ["A"], "start": "lazy" }),
+        json!({ "type": "stdio", "command": "x", "inheritEnv": "all", "toolTimeoutMs": "30s" }),
+        json!({ "type": "http", "url": url, "headers": { "A": "b" }, "headersHelper": ["x"], "oauth": false }),
+        json!({ "type": "streamable-http", "url": url, "proxy": false, "tls": { "ca": ["x"] } }),
+        json!({ "type": "sse", "url": url, "tools": { "include": ["a"] } }),
+        json!({ "type": "ws", "url": "wss://a.test" }),
+        json!({ "type": "sse-ide", "url": url, "ideName": "E", "authToken": "t" }),
+        json!({ "type": "claudeai-proxy", "url": url, "id": "1" }),
+        json!({ "command": 5 }),
+        json!({ "command": "x", "args": "y" }),
+        json!({ "command": "x", "colour": "red" }),
+        json!({ "type": "http" }),
+        json!({ "type": "telnet", "url": url }),
+        json!({ "type": "ws-ide", "url": "ws://a.test" }),
+        json!({ "type": "claudeai-proxy", "url": url }),
+        json!({ "args": [] }),
+        json!({ "command": "x", "start": "now" }),
+        json!({ "type": "http", "url": url, "tls": { "certificate": "x" } }),
+        json!({ "command": "x", "env": { "A": 1 } }),
+    ];
+    let mut good = 0;
+    for definition in definitions {
+        let resolution = resolve(&inputs(vec![RawLayer::options(&json!({ "s": definition }).to_string())]));
+        let flawless = resolution.errors.is_empty() && resolution.warnings.is_empty();
+        let file = json!({ "mcpServers": { "s": definition } });
+        assert_eq!(validator.is_valid(&file), flawless, "{definition}: {:?}", resolution.errors);
+        good += usize::from(flawless);
+    }
+    assert_eq!(good, 9);
+}
+
+#[test]
+fn cfg_07_two_hundred_servers_in_six_scopes_resolve_fast() {
+    let scopes = [Scope::Plugin, Scope::Dynamic, Scope::User, Scope::Project, Scope::Local, Scope::Managed];
+    let layers = scopes.map(|scope| {
+        let servers = (0..34).map(|n| {
+            let definition = json!({ "command": "npx", "args": ["-y", format!("pkg-{n}"), "${A:-x}"], "env": { "K": "v" } });
+            (format!("s{}", n + 10 * scope.strength() as usize), definition)
+        });
+        RawLayer::host(scope, &Value::Object(servers.collect()).to_string())
+    });
+    let mut inputs = inputs(layers.to_vec());
+    let denied: Vec<Value> =
+        (0..50).map(|n| json!({ "serverCommand": ["npx", "-y", format!("bad-{n}")] })).collect();
+    inputs.options.host.denied = denied;
+    let started = std::time::Instant::now();
+    assert!(resolve(&inputs).entries.len() >= 200);
+    // Far above the 20 ms of a release build: this build is not optimised and the machine may be busy.
+    assert!(started.elapsed() < std::time::Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
 // ── loading ─────────────────────────────────────────────────────────────────────────────────────────────
 
 #[test]

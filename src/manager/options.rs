@@ -239,7 +239,8 @@ impl Options {
             None => environment.cwd.clone(),
         };
         let connection = connection_settings(&members, &cwd, environment)?;
-        let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))?;
+        let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
+            .map_err(|error| invalid("config", error.message()))?;
         let mut unknown: Vec<String> =
             members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
         unknown.sort();
