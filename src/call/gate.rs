@@ -105,6 +105,9 @@ async fn ask(
     };
     drop(held);
     let text = answer.map_err(|error| {
+        if error.code() == ErrorCode::ManagerClosed {
+            return error.on(passage.server);
+        }
         let message = format!("{} was refused because onPermission failed", passage.full_name);
         refused(passage, PermissionLayer::User, message).caused_by(error)
     })?;

@@ -52,7 +52,10 @@ pub async fn before(
         }
     };
     drop(held);
-    let text = answer.map_err(|error| refused(&call, "hooks.preToolUse failed").caused_by(error))?;
+    let text = answer.map_err(|error| match error.code() {
+        ErrorCode::ManagerClosed => error.on(call.server),
+        _ => refused(&call, "hooks.preToolUse failed").caused_by(error),
+    })?;
     match serde_json::from_str::<Option<Answer>>(&text) {
         Ok(Some(Answer { deny: Some(reason), .. })) => {
             Err(refused(&call, &format!("hooks.preToolUse refused: {reason}")))

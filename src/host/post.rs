@@ -71,6 +71,16 @@ impl PostOffice {
         }
     }
 
+    /// Nobody waits for answers any more: every open question is withdrawn and fails. (LIF-06)
+    pub fn withdraw_all(&self) {
+        let open = std::mem::take(&mut *lock(&self.questions));
+        for (question, waiter) in open {
+            let closed = McpError::new(ErrorCode::ManagerClosed, "the manager was closed");
+            let _ = waiter.send(Err(closed));
+            self.deliver(Letter::Withdrawn { question });
+        }
+    }
+
     /// The other side is gone: nothing rings any more and open questions fail.
     pub fn shut(&self) {
         lock(&self.bell).take();

@@ -268,6 +268,7 @@ impl Manager {
     pub async fn close(&self, mode: CloseMode) {
         let (done, ended) = watch::channel(false);
         if self.closing.set(ended).is_ok() {
+            self.post.withdraw_all();
             // A change under way ends first, so that no connection is left out.
             let _applying = self.applying.lock().await;
             let table = std::mem::take(&mut *write(&self.table));
