@@ -126,9 +126,9 @@ class McpManager extends EventEmitter {
     const { onPermission } = options;
     if (onPermission !== undefined) this.#views.set(id, { onPermission });
     const view = new McpView(this, id, own.servers);
-    const [native, views] = [this.#native, this.#views];
+    const [half, views] = [this.#native, this.#views];
     forgotten.register(view, () => {
-      native.closeView(id);
+      half.closeView(id);
       views.delete(id);
     });
     return view;

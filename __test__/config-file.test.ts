@@ -10,7 +10,7 @@ function project(content: string, name = '.mcp.json') {
   writeFileSync(join(cwd, name), content);
   const nowhere = join(cwd, 'nowhere');
   const config = { projectRoot: cwd, homeDir: nowhere, managedDir: nowhere };
-  return { cwd, config, stateDir: false, onApproval: () => 'approved' } as const;
+  return { cwd, config, stateDir: false, onApproval: () => 'approved' as const } as const;
 }
 
 const entry = JSON.stringify({ command: process.execPath, args: faulty().args });

@@ -1,5 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import {
@@ -38,7 +46,10 @@ const canary = (path: string) => ({ command: 'sh', args: ['-c', `touch ${path}`]
 describe('approval', () => {
   test('POL-01 I1 B-001 a server of the repository waits, and nothing of it runs', async () => {
     const { at, options, write } = world();
-    write('project/.mcp.json', servers({ evil: canary(at('canary')), web: { type: 'http', url: 'http://127.0.0.1:9/${NOPE}' } }));
+    write(
+      'project/.mcp.json',
+      servers({ evil: canary(at('canary')), web: { type: 'http', url: 'http://127.0.0.1:9/${NOPE}' } }),
+    );
     await withManager({ ...options, servers: { s: faulty() } }, async (manager) => {
       await manager.connect();
       expect(fates(manager.configReport().servers)).toEqual({
@@ -47,7 +58,10 @@ describe('approval', () => {
         web: 'pending-approval',
       });
       expect(manager.configReport().warnings).toEqual([]);
-      await expect(manager.connect('evil')).rejects.toMatchObject({ code: 'SERVER_NOT_APPROVED', server: 'evil' });
+      await expect(manager.connect('evil')).rejects.toMatchObject({
+        code: 'SERVER_NOT_APPROVED',
+        server: 'evil',
+      });
       await expect(manager.callTool('mcp__evil__x')).rejects.toMatchObject({ code: 'SERVER_NOT_APPROVED' });
       expect(manager.status('evil')).toBeUndefined();
       expect(existsSync(at('canary'))).toBe(false);
@@ -66,7 +80,11 @@ describe('approval', () => {
       write('project/.mcp.json', servers({ s: canary(at('canary')) }));
       expect((await manager.reload()).removed).toEqual(['s']);
       const [entry] = manager.configReport().servers;
-      expect(entry).toMatchObject({ fate: 'pending-approval', reason: 'CHANGED_SINCE_APPROVAL', config: { command: 'sh' } });
+      expect(entry).toMatchObject({
+        fate: 'pending-approval',
+        reason: 'CHANGED_SINCE_APPROVAL',
+        config: { command: 'sh' },
+      });
       expect(entry.approved?.command).toBe(process.execPath);
       expect(existsSync(at('canary'))).toBe(false);
     });
@@ -82,28 +100,47 @@ describe('approval', () => {
 
   test('POL-01 onApproval is asked once, sees the definition as written, and its answer is kept', async () => {
     const { at, options, write } = world();
-    const definition = { command: 'npx', args: ['-y', 'pkg'], env: { K: '${SECRET}', NODE_OPTIONS: '--require ./x.js' } };
+    const definition = {
+      command: 'npx',
+      args: ['-y', 'pkg'],
+      env: { K: '${SECRET}', NODE_OPTIONS: '--require ./x.js' },
+    };
     write('project/.mcp.json', servers({ a: faulty(), b: definition, c: faulty() }));
     const asked: ApprovalRequest[] = [];
     const onApproval = (request: ApprovalRequest) => {
       asked.push(request);
-      return request.server === 'a' ? ('approved' as const) : request.server === 'b' ? ('rejected' as const) : ('pending' as const);
+      return request.server === 'a'
+        ? ('approved' as const)
+        : request.server === 'b'
+          ? ('rejected' as const)
+          : ('pending' as const);
     };
     await withManager({ ...options, onApproval }, async (manager) => {
       const statuses = await manager.connect();
       expect(statuses.map(({ name, state }) => [name, state])).toEqual([['a', 'connected']]);
       await manager.load();
       await manager.reload();
-      expect(fates(manager.configReport().servers)).toEqual({ a: 'active', b: 'rejected', c: 'pending-approval' });
+      expect(fates(manager.configReport().servers)).toEqual({
+        a: 'active',
+        b: 'rejected',
+        c: 'pending-approval',
+      });
     });
     expect(asked.map(({ server }) => server).sort()).toEqual(['a', 'b', 'c']);
     const request = asked.find(({ server }) => server === 'b');
-    expect(request).toMatchObject({ file: at('project/.mcp.json'), outsideProject: false, config: definition });
-    expect(request?.warnings.map(({ code }) => code)).toEqual(['unpinned', 'loaderVariable', 'variable']);
-    await withManager({ ...options, onApproval: () => expect.fail('the answer was kept') as never }, async (manager) => {
-      write('project/.mcp.json', servers({ a: faulty(), b: definition }));
-      expect(fates((await manager.load()).servers)).toEqual({ a: 'active', b: 'rejected' });
+    expect(request).toMatchObject({
+      file: at('project/.mcp.json'),
+      outsideProject: false,
+      config: definition,
     });
+    expect(request?.warnings.map(({ code }) => code)).toEqual(['unpinned', 'loaderVariable', 'variable']);
+    await withManager(
+      { ...options, onApproval: () => expect.fail('the answer was kept') as never },
+      async (manager) => {
+        write('project/.mcp.json', servers({ a: faulty(), b: definition }));
+        expect(fates((await manager.load()).servers)).toEqual({ a: 'active', b: 'rejected' });
+      },
+    );
   });
 
   test('POL-01 an onApproval that throws leaves the server waiting, and nobody else', async () => {
@@ -152,7 +189,9 @@ describe('approval', () => {
         evil2: 'pending-approval',
         mine: 'active',
       });
-      await expect(manager.callTool('mcp__mine__echo', { text: 'x' })).rejects.toMatchObject({ code: 'PERMISSION_REQUIRED' });
+      await expect(manager.callTool('mcp__mine__echo', { text: 'x' })).rejects.toMatchObject({
+        code: 'PERMISSION_REQUIRED',
+      });
       expect(existsSync(at('canary'))).toBe(false);
     });
     git('rm', '-q', '--cached', '.claude/settings.local.json');
@@ -203,7 +242,10 @@ describe('policy', () => {
         () => manager.addServer('x', faulty(), { persist: 'user' }),
         () => manager.setServerEnabled('x', true),
       ]) {
-        await expect(call(), String(call)).rejects.toMatchObject({ code: 'POLICY_DENIED', rule: '{"serverName":"x"}' });
+        await expect(call(), String(call)).rejects.toMatchObject({
+          code: 'POLICY_DENIED',
+          rule: '{"serverName":"x"}',
+        });
       }
     });
   });
@@ -228,13 +270,20 @@ describe('policy', () => {
       deniedMcpServers: [{ serverUrl: 'https://bad.example.com/*' }, 'legacy'],
     };
     const filesystem = { command: 'npx', args: ['-y', '@modelcontextprotocol/server-filesystem'] };
-    expect(isServerAllowed('files', filesystem, policy)).toMatchObject({ allowed: true, by: policy.allowedMcpServers[1] });
-    expect(isServerAllowed('github', { command: 'gh' }, policy).allowed, 'a name no longer suffices').toBe(false);
+    expect(isServerAllowed('files', filesystem, policy)).toMatchObject({
+      allowed: true,
+      by: policy.allowedMcpServers[1],
+    });
+    expect(isServerAllowed('github', { command: 'gh' }, policy).allowed, 'a name no longer suffices').toBe(
+      false,
+    );
     expect(isServerAllowed('legacy', filesystem, policy)).toMatchObject({ allowed: false, by: 'legacy' });
     expect(isServerAllowed('s', filesystem, { allowedMcpServers: [] }).allowed).toBe(false);
     expect(isServerAllowed('s', filesystem, {})).toMatchObject({ allowed: true });
     expect(isServerAllowed('s', filesystem, {}).by).toBeUndefined();
-    expect(() => isServerAllowed('s', 5 as never, {})).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+    expect(() => isServerAllowed('s', 5 as never, {})).toThrow(
+      expect.objectContaining({ code: 'INVALID_ARGUMENT' }),
+    );
     expect(serverSignature(filesystem)).toBe('stdio:["npx","-y","@modelcontextprotocol/server-filesystem"]');
     expect(serverSignature({ type: 'http', url: 'https://a.test/x' } as never)).toBe('url:https://a.test/x');
     expect(serverSignature({ type: 'sdk', name: 'x' } as never)).toBeNull();
@@ -272,7 +321,10 @@ describe('changes at run time', () => {
       const before = manager.status('a')?.pid;
       const changes: unknown[] = [];
       manager.on('configChanged', (change) => changes.push(change));
-      write('home/.claude.json', `// new\n${JSON.stringify(servers({ a: faulty(), b: faulty('--', 'two'), d: faulty() }))}`);
+      write(
+        'home/.claude.json',
+        `// new\n${JSON.stringify(servers({ a: faulty(), b: faulty('--', 'two'), d: faulty() }))}`,
+      );
       const difference = { added: ['d'], removed: ['c'], changed: ['b'] };
       expect(await manager.reload()).toEqual(difference);
       await eventually(() => manager.status().every(({ state }) => state === 'connected'));
@@ -299,22 +351,47 @@ describe('changes at run time', () => {
 
   test('CFG-11 persist keeps comments, order and unknown keys', async () => {
     const { at, options, write, json } = world();
-    write('home/.claude.json', '{\n  // mine\n  "other": [1, 2], // kept\n  "mcpServers": {\n    "z": { "command": "x", "disabled": true },\n  },\n}\n');
+    write(
+      'home/.claude.json',
+      '{\n  // mine\n  "other": [1, 2], // kept\n  "mcpServers": {\n    "z": { "command": "x", "disabled": true },\n  },\n}\n',
+    );
     await withManager(options, async (manager) => {
-      expect(await manager.addServer('u', faulty(), { persist: 'user' })).toMatchObject({ scope: 'user', state: 'connected' });
-      expect(await manager.addServer('l', faulty(), { persist: 'local' })).toMatchObject({ scope: 'local', state: 'connected' });
-      expect(await manager.addServer('p', faulty(), { persist: 'project' })).toMatchObject({ scope: 'project', state: 'connected' });
-      await expect(manager.addServer('u', faulty(), { persist: 'user' })).rejects.toMatchObject({ code: 'SERVER_EXISTS' });
-      await expect(manager.addServer('bad', { command: 7 } as never, { persist: 'user' })).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
+      expect(await manager.addServer('u', faulty(), { persist: 'user' })).toMatchObject({
+        scope: 'user',
+        state: 'connected',
+      });
+      expect(await manager.addServer('l', faulty(), { persist: 'local' })).toMatchObject({
+        scope: 'local',
+        state: 'connected',
+      });
+      expect(await manager.addServer('p', faulty(), { persist: 'project' })).toMatchObject({
+        scope: 'project',
+        state: 'connected',
+      });
+      await expect(manager.addServer('u', faulty(), { persist: 'user' })).rejects.toMatchObject({
+        code: 'SERVER_EXISTS',
+      });
+      await expect(
+        manager.addServer('bad', { command: 7 } as never, { persist: 'user' }),
+      ).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
     });
     const text = readFileSync(at('home/.claude.json'), 'utf8');
-    for (const part of ['// mine', '"other": [1, 2], // kept', '"z": { "command": "x", "disabled": true },']) {
+    for (const part of [
+      '// mine',
+      '"other": [1, 2], // kept',
+      '"z": { "command": "x", "disabled": true },',
+    ]) {
       expect(text).toContain(part);
     }
     expect(text).not.toContain('bad');
     expect(Object.keys(json('project/.claude/settings.local.json').mcpServers)).toEqual(['l']);
     await withManager(options, async (manager) => {
-      expect(fates((await manager.load()).servers)).toEqual({ l: 'active', p: 'active', u: 'active', z: 'disabled' });
+      expect(fates((await manager.load()).servers)).toEqual({
+        l: 'active',
+        p: 'active',
+        u: 'active',
+        z: 'disabled',
+      });
       await manager.removeServer('u', { persist: 'user' });
       await manager.removeServer('l', { persist: 'local' });
       await manager.removeServer('p', { persist: 'project' });
@@ -347,7 +424,9 @@ describe('changes at run time', () => {
       await manager.setServerEnabled('s', false, { persist: true });
       await manager.setServerEnabled('s', true);
       await manager.reload();
-      await expect(manager.callTool('mcp__s__echo', { text: 'x' })).rejects.toMatchObject({ code: 'PERMISSION_REQUIRED' });
+      await expect(manager.callTool('mcp__s__echo', { text: 'x' })).rejects.toMatchObject({
+        code: 'PERMISSION_REQUIRED',
+      });
     });
     expect(json('project/.claude/settings.local.json')).toEqual(tracked);
     expect(json('home/.claude.json').projects[at('project')].disabledMcpServers).toEqual(['s']);
@@ -377,7 +456,9 @@ describe('changes at run time', () => {
       })();`;
     write('edit.cjs', script);
     const run = (name: string) =>
-      new Promise((resolve) => spawn(process.execPath, [at('edit.cjs'), name], { stdio: 'inherit' }).on('exit', resolve));
+      new Promise((resolve) =>
+        spawn(process.execPath, [at('edit.cjs'), name], { stdio: 'inherit' }).on('exit', resolve),
+      );
     expect(await Promise.all([run('a'), run('b')])).toEqual([0, 0]);
     const { mcpServers } = JSON.parse(readFileSync(at('home/.claude.json'), 'utf8'));
     expect(Object.keys(mcpServers)).toHaveLength(400);
@@ -398,7 +479,8 @@ describe('hooks and permission', () => {
           return input.text === 'change' ? { input: { text: 'changed' } } : undefined;
         },
         postToolUse: ({ input, result }) => {
-          if (input.text === 'changed') return { result: { content: [{ type: 'text', text: `after ${result.content.length}` }] } };
+          if (input.text === 'changed')
+            return { result: { content: [{ type: 'text', text: `after ${result.content.length}` }] } };
           if (input.text === 'post throws') throw new Error('broken');
           return undefined;
         },
@@ -409,8 +491,12 @@ describe('hooks and permission', () => {
       manager.on('diagnostic', ({ code }) => found.push(code));
       expect(jsonOf(await manager.callTool('mcp__s__echo', { text: 'plain' }))).toEqual({ text: 'plain' });
       expect(seen).toEqual([['s', 'echo', 'mcp__s__echo', { text: 'plain' }]]);
-      expect((await manager.callTool('mcp__s__echo', { text: 'change' })).content).toEqual([{ type: 'text', text: 'after 1' }]);
-      expect(jsonOf(await manager.callTool('mcp__s__echo', { text: 'post throws' }))).toEqual({ text: 'post throws' });
+      expect((await manager.callTool('mcp__s__echo', { text: 'change' })).content).toEqual([
+        { type: 'text', text: 'after 1' },
+      ]);
+      expect(jsonOf(await manager.callTool('mcp__s__echo', { text: 'post throws' }))).toEqual({
+        text: 'post throws',
+      });
       expect(found).toContain('HOOK_FAILED');
       for (const text of ['refuse', 'throw', 'odd']) {
         const refused = { code: 'PERMISSION_DENIED', layer: 'hook' };
@@ -436,22 +522,31 @@ describe('hooks and permission', () => {
     await withManager({ ...options, permissions: {} }, async (manager) => {
       await manager.callTool('mcp__s__echo', { text: 'x' });
       await manager.callTool('mcp__s__argv');
-      await expect(manager.callTool('mcp__s__environment')).rejects.toMatchObject({ code: 'PERMISSION_REQUIRED' });
+      await expect(manager.callTool('mcp__s__environment')).rejects.toMatchObject({
+        code: 'PERMISSION_REQUIRED',
+      });
     });
   });
 
   test('POL-07 rules of files count; those of the repository only for its own servers, and never to allow', async () => {
     const { options, write } = world({
       'home/.claude.json': servers({ mine: faulty() }),
-      'home/.claude/settings.json': { enableAllProjectMcpServers: true, permissions: { allow: ['mcp__mine', 'mcp__theirs'], deny: ['mcp__mine__argv'] } },
+      'home/.claude/settings.json': {
+        enableAllProjectMcpServers: true,
+        permissions: { allow: ['mcp__mine', 'mcp__theirs'], deny: ['mcp__mine__argv'] },
+      },
     });
     write('project/.mcp.json', servers({ theirs: faulty() }));
-    write('project/.claude/settings.json', { permissions: { allow: ['mcp__mine__environment'], deny: ['mcp__mine__echo', 'mcp__theirs__echo'] } });
+    write('project/.claude/settings.json', {
+      permissions: { allow: ['mcp__mine__environment'], deny: ['mcp__mine__echo', 'mcp__theirs__echo'] },
+    });
     await withManager({ ...options, permissions: {} }, async (manager) => {
       await manager.connect();
       await manager.callTool('mcp__mine__echo', { text: 'x' });
       const denied = (rule: string) => ({ code: 'PERMISSION_DENIED', layer: 'rule', rule });
-      await expect(manager.callTool('mcp__theirs__echo', { text: 'x' })).rejects.toMatchObject(denied('mcp__theirs__echo'));
+      await expect(manager.callTool('mcp__theirs__echo', { text: 'x' })).rejects.toMatchObject(
+        denied('mcp__theirs__echo'),
+      );
       await expect(manager.callTool('mcp__mine__argv')).rejects.toMatchObject(denied('mcp__mine__argv'));
       const names = (await manager.listTools()).map(({ name }) => name);
       expect(names).toContain('mcp__mine__echo');
@@ -463,16 +558,26 @@ describe('hooks and permission', () => {
   test('SEC-07 the audit log, as a file and as a function', async () => {
     const { at, options } = world();
     const events: { kind: string; server: string }[] = [];
-    for (const auditLog of [at('audit.jsonl'), (event: { kind: string; server: string }) => void events.push(event)]) {
+    for (const auditLog of [
+      at('audit.jsonl'),
+      (event: { kind: string; server: string }) => void events.push(event),
+    ]) {
       await withManager({ ...options, auditLog, servers: { s: faulty() } }, async (manager) => {
         await manager.callTool('mcp__s__echo', { text: 'sk-very-secret' });
       });
     }
-    const lines = readFileSync(at('audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+    const lines = readFileSync(at('audit.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
     expect(statSync(at('audit.jsonl')).mode & 0o777).toBe(0o600);
     for (const list of [lines, events]) {
       expect(list.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['connect', 'permission', 'call']));
-      expect(list.find(({ kind }) => kind === 'call')).toMatchObject({ server: 's', tool: 'echo', outcome: 'ok' });
+      expect(list.find(({ kind }) => kind === 'call')).toMatchObject({
+        server: 's',
+        tool: 'echo',
+        outcome: 'ok',
+      });
       expect(JSON.stringify(list)).not.toContain('sk-very-secret');
     }
   });
@@ -509,22 +614,34 @@ describe('view()', () => {
       expect(asked).toEqual([]);
       await view.callTool('mcp__a__argv');
       expect(asked, 'what the manager asks about is asked, of the view').toEqual(['argv']);
-      await expect(manager.callTool('mcp__a__argv')).rejects.toMatchObject({ code: 'PERMISSION_DENIED', layer: 'user' });
-      await expect(view.callTool('mcp__a__environment')).rejects.toMatchObject({ code: 'PERMISSION_DENIED', layer: 'rule' });
+      await expect(manager.callTool('mcp__a__argv')).rejects.toMatchObject({
+        code: 'PERMISSION_DENIED',
+        layer: 'user',
+      });
+      await expect(view.callTool('mcp__a__environment')).rejects.toMatchObject({
+        code: 'PERMISSION_DENIED',
+        layer: 'rule',
+      });
       for (const tool of ['mcp__b__echo', 'mcp__a__cwd', { server: 'b', tool: 'echo' }]) {
-        await expect(view.callTool(tool), JSON.stringify(tool)).rejects.toMatchObject({ code: 'TOOL_UNKNOWN' });
+        await expect(view.callTool(tool), JSON.stringify(tool)).rejects.toMatchObject({
+          code: 'TOOL_UNKNOWN',
+        });
       }
       await expect(view.listTools({ server: 'b' })).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
       await expect(view.readResource('b', 'x:y')).rejects.toMatchObject({ code: 'SERVER_UNKNOWN' });
       expect(manager.status('a')?.pid).toBe(view.status('a')?.pid);
       const plain = manager.view({});
-      expect(jsonOf(await plain.callTool('mcp__b__echo', { text: 'y' })), 'rules of the manager').toEqual({ text: 'y' });
+      expect(jsonOf(await plain.callTool('mcp__b__echo', { text: 'y' })), 'rules of the manager').toEqual({
+        text: 'y',
+      });
     });
   });
 });
 
 test('CFG-09 the report names file and line of everything ever seen', async () => {
-  const { at, options } = world({ 'home/.claude.json': '{\n  "mcpServers": {\n    "a": { "command": "x" } } }' });
+  const { at, options } = world({
+    'home/.claude.json': '{\n  "mcpServers": {\n    "a": { "command": "x" } } }',
+  });
   const manager = new McpManager({ ...DEFAULTS, ...options, servers: { a: { command: 'dynamic' } } });
   const { servers: entries } = await manager.load();
   expect(entries).toMatchObject([
@@ -536,11 +653,19 @@ test('CFG-09 the report names file and line of everything ever seen', async () =
 
 test('CFG-15 importConfig gives our form and writes nothing', async () => {
   const { at, write } = world();
-  write('mcp.json', '{ // c\n "servers": { "a": { "url": "https://a.test", "headers": { "X": "${env:T}" } } } }');
+  write(
+    'mcp.json',
+    '{ // c\n "servers": { "a": { "url": "https://a.test", "headers": { "X": "${env:T}" } } } }',
+  );
   expect(await importConfig(at('mcp.json'))).toEqual({
     servers: { a: { type: 'http', url: 'https://a.test', headers: { X: '${T}' } } },
     warnings: [],
   });
-  await expect(importConfig(at('none.json'))).rejects.toMatchObject({ code: 'CONFIG_UNREADABLE', name: 'McpConfigError' });
-  await expect(importConfig(at('mcp.json'), 'other' as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(importConfig(at('none.json'))).rejects.toMatchObject({
+    code: 'CONFIG_UNREADABLE',
+    name: 'McpConfigError',
+  });
+  await expect(importConfig(at('mcp.json'), 'other' as never)).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+  });
 });

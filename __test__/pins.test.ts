@@ -209,7 +209,12 @@ describe('pins', () => {
     expect(
       bare
         .filter((line) => /^(?: {2}\S|export)/.test(line))
-        .filter((line) => !/^ {2}(?:tool|rules|server|options|name|config|policy|request|path|format|text|env|calls|isConcurrencySafe)\??:/.test(line)),
+        .filter(
+          (line) =>
+            !/^ {2}(?:tool|rules|server|options|name|config|policy|request|path|format|text|env|calls|isConcurrencySafe)\??:/.test(
+              line,
+            ),
+        ),
     ).toEqual([]);
   });
 });

@@ -43,7 +43,9 @@ class McpView {
   }
 
   async getPrompt(name, args, options) {
-    const known = (await this.listPrompts({ signal: options?.signal })).some((prompt) => prompt.name === name);
+    const known = (await this.listPrompts({ signal: options?.signal })).some(
+      (prompt) => prompt.name === name,
+    );
     if (!known) throw unknown('PROMPT_UNKNOWN', `this view has no prompt "${name}"`);
     return this.#manager.getPrompt(name, args, options);
   }
@@ -68,7 +70,8 @@ class McpView {
   }
 
   #check(server) {
-    if (server !== undefined && !this.#has(server)) throw unknown('SERVER_UNKNOWN', 'this view has no such server', server);
+    if (server !== undefined && !this.#has(server))
+      throw unknown('SERVER_UNKNOWN', 'this view has no such server', server);
   }
 
   #mine(options) {
