@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -359,6 +359,22 @@ fn cfg_07_a_switch_wins_over_the_definition() {
     let fates: Vec<_> = resolution.entries.iter().map(|entry| (&*entry.name, entry.fate)).collect();
     assert_eq!(fates, [("a", Fate::Active), ("b", Fate::Disabled)]);
     assert!(resolution.server("b").unwrap().disabled && !resolution.server("a").unwrap().disabled);
+}
+
+#[test]
+fn h11_a_server_that_waits_for_a_login_hides_no_working_one() {
+    let user = r#"{"mcpServers":{"mine":{"type":"http","url":"https://a.test/mcp"}}}"#;
+    let plugin = RawLayer::host(Scope::Plugin, r#"{"plug":{"type":"http","url":"https://a.test/mcp"}}"#);
+    let mut inputs = inputs(vec![RawLayer::file(Scope::User, "/u.json", user.into()), plugin]);
+    let names = |inputs: &Inputs| -> Vec<String> {
+        resolve(inputs).servers.iter().map(|server| server.name.to_string()).collect()
+    };
+    assert_eq!(names(&inputs), ["mine"]);
+    inputs.options.unusable = BTreeSet::from(["mine".to_owned()]);
+    assert_eq!(names(&inputs), ["mine", "plug"]);
+    inputs.options.unusable.clear();
+    inputs.options.switches = BTreeMap::from([("mine".to_owned(), false)]);
+    assert_eq!(resolve(&inputs).server("plug").map(|server| server.disabled), Some(false), "it comes back");
 }
 
 #[test]

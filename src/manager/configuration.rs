@@ -215,11 +215,35 @@ impl Manager {
         options.switches = switches;
         options.host = self.options.said.clone();
         options.approvals.decisions = approval::stored(&self.state);
-        let table = self.table();
-        let waiting = table.iter().filter(|(_, one)| one.snapshot().state() == PublicState::NeedsAuth);
-        options.unusable = waiting.map(|(name, _)| name.clone()).collect();
+        options.unusable = self.waiting_for_login();
         let path = self.environment.get("PATH").unwrap_or_default();
         config::resolve_with(&inputs, &|command| config::load::find_program(command, path))
+    }
+
+    /// Servers that wait for a login.
+    fn waiting_for_login(&self) -> BTreeSet<String> {
+        let table = self.table();
+        let waiting = table.iter().filter(|(_, one)| one.snapshot().state() == PublicState::NeedsAuth);
+        waiting.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Resolves anew when a server begins or ends to wait for a login while duplicates are about: one that waits
+    /// hides no working one. (CFG-10, H11)
+    pub(super) fn weigh_duplicates(&self) {
+        let now = self.waiting_for_login();
+        let before = std::mem::replace(&mut *lock(&self.waiting_for_login), now.clone());
+        let duplicates =
+            |now: &Arc<Resolution>| now.entries.iter().any(|entry| entry.fate == Fate::Duplicate);
+        if now == before || (before.is_empty() && !read(&self.resolution).as_ref().is_some_and(duplicates)) {
+            return;
+        }
+        let Some(manager) = self.this.upgrade() else { return };
+        crate::runtime::spawn(async move {
+            let _applying = manager.applying.lock().await;
+            if let Ok(difference) = manager.apply().await {
+                manager.connect_later(&difference.added);
+            }
+        });
     }
 
     /// A file that cannot be read any more keeps its last good state, with its error (CFG-12).

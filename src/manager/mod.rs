@@ -15,7 +15,7 @@ pub mod verbs;
 mod view;
 mod watching;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
@@ -59,6 +59,8 @@ pub struct Manager {
     views: Mutex<view::Views>,
     /// Last content of every file that could be read.
     last_good: Mutex<configuration::LastGood>,
+    /// Servers that waited for a login when duplicates were last weighed.
+    waiting_for_login: Mutex<BTreeSet<String>>,
     /// Definitions the host was asked about.
     asked: Mutex<HashSet<String>>,
     /// One round of questions for approval at a time.
@@ -106,6 +108,7 @@ impl Manager {
             audit_log,
             views: Mutex::default(),
             last_good: Mutex::default(),
+            waiting_for_login: Mutex::default(),
             asked: Mutex::default(),
             asking: tokio::sync::Mutex::new(()),
             roots: Arc::new(RwLock::new(roots)),
@@ -385,6 +388,7 @@ impl ConnectionListener for Renaming {
     fn catalog_changed(&self) {
         if let Some(manager) = self.0.upgrade() {
             manager.rename();
+            manager.weigh_duplicates();
         }
     }
 }
