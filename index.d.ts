@@ -193,8 +193,10 @@ export interface McpManagerOptions {
   };
   /** Servers of scope `dynamic`, known from the start. Default none. */
   servers?: Record<string, ServerConfig>;
-  /** Which files are read; `false` reads none. Default: `.mcp.json` of `cwd`. */
+  /** Which files are read; `false` reads none. Default: those of the organisation, the user and the project (docs/configuration.md). */
   config?: false | ConfigOptions;
+  /** Which servers may connect, together with what configuration files say. Default: all. */
+  policy?: Policy;
   /** Rules that decide about tool calls before anybody is asked. Default none, so every call is asked about. */
   permissions?: PermissionRules;
   /** Directories (paths or `file:` URIs) told to servers that ask for roots. Default `[cwd]`. */
@@ -221,8 +223,6 @@ export interface McpManagerOptions {
    * Without it servers are told that the host has no model for them.
    */
   onSampling?: (request: SamplingRequest) => JsonObject | Promise<JsonObject>;
-  /** Code in front of and behind questions to people, for automation and records. */
-  hooks?: Hooks;
   /** Rounds of questions that a server may ask within one request. Default 10. Above it: `ELICITATION_LIMIT`. */
   maxInputRounds?: number;
   /**
@@ -232,7 +232,22 @@ export interface McpManagerOptions {
   urlElicitationDelaysMs?: number[];
   /** Limit of the question which era of the protocol a server speaks, in ms. Default 10 000. */
   probeTimeoutMs?: number;
-  /** Longest wait for `onPermission`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
+   * Asked about a server that a file of the repository brings, before anything of it runs. The answer is kept in
+   * `stateDir` and holds for exactly that definition. `pending`, throwing, or no answer within `permissionTimeoutMs`
+   * leaves the server waiting. Without it such servers wait for {@link McpManager.approveServer}.
+   */
+  onApproval?: (
+    request: ApprovalRequest,
+  ) => 'approved' | 'rejected' | 'pending' | Promise<'approved' | 'rejected' | 'pending'>;
+  /** Code around tool calls and around questions to people, for automation, refusal and records. */
+  hooks?: Hooks;
+  /** Tools of editors (`sse-ide`, `ws-ide`) that are taken over; the others do not exist. Default `['executeCode', 'getDiagnostics']`. */
+  ideAllowedTools?: string[];
+  /** Whether changed configuration files are read again by themselves. Default `false`: only by `reload()`. */
+  watchConfig?: boolean;
+  /** Where the audit log goes: a file (one JSON object a line) or a function. Default: there is none. */
+  auditLog?: string | ((event: AuditEvent) => void);
+  /** Longest wait for `onPermission`, `onApproval` and `hooks.preToolUse`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
   permissionTimeoutMs?: number;
   /** Limit for starting a server and its handshake, in ms. Default 30 000, or `MCP_TIMEOUT` of the environment. On expiry: `CONNECT_TIMEOUT`. */
   connectTimeoutMs?: number;
@@ -310,10 +325,53 @@ export interface McpManagerOptions {
 
 /** Where configuration files are looked for. */
 export interface ConfigOptions {
-  /** The project's directory: the walk from `cwd` upwards ends here. Default: the nearest ancestor with `.git`, else `cwd`. */
+  /** Name of the configuration directory in the home directory and the project. Default `.claude`. */
+  configDir?: string;
+  /** The home directory. Default that of the user. */
+  homeDir?: string;
+  /** Directory of the organisation's files. Default: the platform's place for them. */
+  managedDir?: string;
+  /** The project's directory: the walk from `cwd` upwards ends here. Default: the nearest ancestor with `.git`, else `cwd`; the walk then ends at the root. */
   projectRoot?: string;
   /** Variables for `${VAR}` in configuration files. Default `process.env`. */
   env?: Record<string, string | undefined>;
+  /** Only servers of the organisation's `managed-mcp.json` may exist, whatever it says itself. Default `false`. */
+  enterpriseExclusive?: boolean;
+  /** URLs with `{url}` behind which the same server may stand; used by policy and to find duplicates. Default none. */
+  relayUrlTemplates?: string[];
+  /** Servers the host brings; off unless named in `enabledMcpServers` or switched on. Default none. */
+  builtinServers?: Record<string, ServerConfig>;
+}
+
+/** An entry of a policy: a name (with `*`), a whole command, or a URL (with `*`). */
+export type PolicyEntry =
+  string | { serverName: string } | { serverCommand: string[] } | { serverUrl: string };
+
+/** Which servers may connect. Deny wins. Malformed entries are diagnostics and never widen what is allowed. */
+export interface Policy {
+  /** Only these; an empty list allows none. Default: all. */
+  allowedMcpServers?: PolicyEntry[];
+  /** Never these. Default none. */
+  deniedMcpServers?: PolicyEntry[];
+}
+
+/** Functions called around tool calls. */
+export interface Hooks {
+  /** Before permission is decided: may change the arguments or refuse the call. Throwing refuses it: `PERMISSION_DENIED`, layer `hook`. */
+  preToolUse?: (call: {
+    server: string;
+    tool: string;
+    fullName: string;
+    input: JsonObject;
+  }) => void | { input?: JsonObject; deny?: string } | Promise<void | { input?: JsonObject; deny?: string }>;
+  /** After the result arrived: may replace parts of it. Throwing is a diagnostic and changes nothing. */
+  postToolUse?: (call: {
+    server: string;
+    tool: string;
+    fullName: string;
+    input: JsonObject;
+    result: ToolResult;
+  }) => void | { result?: Partial<ToolResult> } | Promise<void | { result?: Partial<ToolResult> }>;
 }
 
 /**
@@ -428,6 +486,36 @@ export type PermissionAnswer =
       /** The host wants to stop what it is doing altogether. */
       interrupt?: boolean;
     };
+
+/** The question put to `onApproval`. */
+export interface ApprovalRequest {
+  /** Name of the server. */
+  server: string;
+  /** The file that brings it; where a link leads, not the link. */
+  file: string;
+  /** Whether that file lies outside the project. */
+  outsideProject: boolean;
+  /** The definition as written, variables not filled in. */
+  config: ServerConfig;
+  /** The definition that was approved earlier, where it has changed since. */
+  changedSince?: ServerConfig;
+  /** What to know before approving: `unpinned` packages, `loaderVariable`s, `variable`s of this machine that go in. */
+  warnings: { code: 'unpinned' | 'loaderVariable' | 'variable'; message: string }[];
+  /** Aborts when the answer is no longer wanted. */
+  signal: AbortSignal;
+}
+
+/** A line of the audit log. */
+export interface AuditEvent {
+  /** When, as RFC 3339 in UTC. */
+  time: string;
+  /** What it is about. */
+  kind: 'connect' | 'disconnect' | 'permission' | 'call' | 'elicitation' | 'auth' | 'config';
+  /** Name of the server. */
+  server: string;
+  /** More, by kind; never arguments or secrets. */
+  [detail: string]: Json | undefined;
+}
 
 // ── Status ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -866,6 +954,8 @@ export interface McpManagerEvents {
   diagnostic: [Diagnostic];
   /** A tool call has been running for another 30 s. */
   callProgress: [{ server: string; tool: string; elapsedMs: number }];
+  /** The configuration in force changed: by a reload, a watched file, an approval, an added or removed server. */
+  configChanged: [{ added: string[]; removed: string[]; changed: string[] }];
 }
 
 /**
@@ -885,13 +975,19 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
 
   // configuration
 
-  /** Reads the configuration, starts nothing. A broken file is an entry in `errors`, never a rejection. */
+  /** Reads the configuration and asks `onApproval`; starts nothing. A broken file is an entry in `errors`, never a rejection. */
   load(options?: { signal?: AbortSignal }): Promise<ConfigReport>;
+  /**
+   * Reads the configuration again: restarts servers whose definition changed, closes those that are gone, connects new
+   * ones if the manager is connected. A file that cannot be read any more keeps its last good state.
+   */
+  reload(options?: { signal?: AbortSignal }): Promise<{ added: string[]; removed: string[]; changed: string[] }>;
   /** What became of every server definition seen so far. */
   configReport(): ConfigReport;
   /**
    * Adds a server and, unless `connect` is `false`, connects it. Resolves with the status also when connecting failed.
-   * @throws McpConfigError `CONFIG_INVALID`, `RESERVED_NAME`, or `SERVER_EXISTS` when a stronger scope has the name.
+   * @throws McpConfigError `CONFIG_INVALID`, `RESERVED_NAME`, `ENTERPRISE_EXCLUSIVE`, `SERVER_EXISTS` when the same or
+   *   a stronger scope has the name, `CONFIG_WRITE_FAILED`. McpServerError `POLICY_DENIED`.
    */
   addServer(
     name: string,
@@ -901,8 +997,10 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
       scope?: 'dynamic' | 'plugin';
       /** Who brings it, for reports. */
       source?: string;
-      /** Puts it above every other scope of that name. Default `false`. */
+      /** Puts it above every other scope of that name but `enterprise`. Default `false`. */
       override?: boolean;
+      /** Keeps it in a file of that scope, comments and order of the file untouched. Default: nowhere. */
+      persist?: 'local' | 'project' | 'user';
       /** Connects at once. Default `true`. */
       connect?: boolean;
       /** Stops waiting. */
@@ -924,10 +1022,43 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
       signal?: AbortSignal;
     },
   ): Promise<ServerStatus>;
-  /** Closes a server and forgets it; its calls in flight reject. */
-  removeServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
-  /** Switches a server on (and connects it) or off (and closes it). */
-  setServerEnabled(name: string, enabled: boolean, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
+  /**
+   * Closes a server and forgets it; its calls in flight reject. With `persist` it is taken out of the files of that scope.
+   * @throws McpConfigError `CONFIG_INVALID` for a server of a file without `persist`, `ENTERPRISE_EXCLUSIVE`,
+   *   `CONFIG_WRITE_FAILED`.
+   */
+  removeServer(
+    name: string,
+    options?: { persist?: 'local' | 'project' | 'user'; signal?: AbortSignal },
+  ): Promise<void>;
+  /**
+   * Approves a server of the repository exactly as it is defined now; it connects if the manager is connected.
+   * @throws McpServerError `SERVER_REJECTED` when a file rejects it by name. McpConfigError `CONFIG_WRITE_FAILED`.
+   */
+  approveServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /** Rejects a server of the repository, whatever its definition becomes; it closes. */
+  rejectServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
+  /** Switches a server on (and connects it) or off (and closes it); with `persist` also for later runs. */
+  setServerEnabled(
+    name: string,
+    enabled: boolean,
+    options?: { persist?: boolean; signal?: AbortSignal },
+  ): Promise<ServerStatus>;
+  /**
+   * A view for a sub-agent: the same connections, fewer servers and tools, its own rules and callback. Patterns in
+   * `tools` are about full names or the server's own names. With `permissions` its own rules decide, without it those of
+   * the manager; what the manager denies or asks about stays so.
+   */
+  view(options: {
+    /** Servers that exist in it. Default all. */
+    servers?: string[];
+    /** Tools that exist in it. Default all. */
+    tools?: { include?: string[]; exclude?: string[] };
+    /** Rules of its own. Default those of the manager. */
+    permissions?: PermissionRules;
+    /** Asked in place of the manager's. */
+    onPermission?: McpManagerOptions['onPermission'];
+  }): McpView;
 
   // life of connections
 
@@ -1069,6 +1200,19 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   request(server: string, method: string, params?: object, options?: CallOptions): Promise<JsonObject>;
 }
 
+/** What a sub-agent gets: {@link McpManager.view}. */
+export type McpView = Pick<
+  McpManager,
+  | 'listTools'
+  | 'callTool'
+  | 'callTools'
+  | 'listPrompts'
+  | 'getPrompt'
+  | 'listResources'
+  | 'readResource'
+  | 'status'
+>;
+
 // ── Errors: `code` is the contract ───────────────────────────────────────────────────────────────────────
 
 /**
@@ -1199,6 +1343,33 @@ export function decidePermission(
 ): { decision: 'allow' | 'ask' | 'deny' | 'passthrough'; rule?: string };
 /** How a command is run on Windows: batch files through `cmd /c`, arguments quoted. @throws McpConfigError `UNSAFE_ARGUMENT` when an argument cannot be quoted safely. */
 export function windowsCommand(command: string, args: string[]): { command: string; args: string[] };
+/** Whether a policy lets a server connect, and which entry decides. A definition that is not valid may not. */
+export function isServerAllowed(
+  name: string,
+  config: ServerConfig,
+  policy: Policy,
+): { allowed: boolean; by?: PolicyEntry; reason: string };
+/**
+ * The servers of another product's file in our form; reads only. What has no counterpart is a warning. References such as
+ * `${env:X}` become `${X}`, `${input:id}` becomes `${INPUT_ID}`. `auto` looks at the content and the path.
+ * @throws McpConfigError `CONFIG_UNREADABLE`, `CONFIG_INVALID`. TypeError `INVALID_ARGUMENT` for an unknown format.
+ */
+export function importConfig(
+  path: string,
+  format?:
+    | 'auto'
+    | 'claude-desktop'
+    | 'claude-code'
+    | 'vscode'
+    | 'cursor'
+    | 'windsurf'
+    | 'zed'
+    | 'codex'
+    | 'gemini'
+    | 'opencode',
+): Promise<{ servers: Record<string, ServerConfig>; warnings: Diagnostic[] }>;
+/** What makes two definitions the same server: `stdio:` and command and arguments, or `url:` and the URL; `null` in-process. */
+export function serverSignature(config: ServerConfig): string | null;
 /** Groups calls in their order: neighbours that are safe side by side share a group, every other call is alone. */
 export function partitionCalls<T extends { tool: string }>(
   calls: T[],

@@ -10,6 +10,7 @@ const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { ToolResult } = require('./lib/tool-result.js');
+const { McpView, VIEW } = require('./lib/view.js');
 
 const CANCELLABLE = 1;
 const WANTS_PROGRESS = 2;
@@ -18,6 +19,7 @@ const nextTurn = setImmediate;
 /** Longest timer Node knows: it only keeps the process alive while calls are open. */
 const FOREVER = 2 ** 31 - 1;
 
+/** Options that are functions the native half may ask. */
 /** Managers of this environment that may own processes; ended synchronously when it exits. */
 const alive = new Set();
 process.on('exit', () => {
@@ -30,12 +32,17 @@ const busy = new Set();
 /** How each question of the native half is put to the host. */
 const QUESTIONS = {
   onPermission: (host, body, signal) => host.onPermission({ ...body, signal }),
+  onApproval: (host, body, signal) => host.onApproval({ ...body, signal }),
+  'hooks.preToolUse': ({ hooks }, body, signal) => hooks.preToolUse({ ...body, signal }),
   onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
   onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
   'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
   'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>
     hooks.elicitationResult({ ...request, signal }, answer),
 };
+
+/** Every function of the options that the native half has to know of. */
+const CALLBACKS = [...Object.keys(QUESTIONS), 'auditLog'];
 
 /** The host's function of a name such as `onPermission` or `hooks.elicitation`. */
 function callbackOf(options, name) {
@@ -56,11 +63,12 @@ class McpManager extends EventEmitter {
   #closed;
   #exit;
   #sdk;
+  #views = new Map();
 
   constructor(options = {}) {
     check.options(options);
     super();
-    const callbacks = Object.keys(QUESTIONS).filter((name) => typeof callbackOf(options, name) === 'function');
+    const callbacks = CALLBACKS.filter((name) => typeof callbackOf(options, name) === 'function');
     this.#callbacks = options;
     this.#toolErrors = options.toolErrors ?? 'throw';
     this.#keepAlive = options.keepAlive === true;
@@ -88,11 +96,22 @@ class McpManager extends EventEmitter {
     return JSON.parse(this.#native.configReport());
   }
 
+  async reload(options) {
+    return this.#ask('reload', {}, options);
+  }
+
   async addServer(name, config, options) {
     check.string(name, 'name');
     check.object(config, 'config');
     check.optionalObject(options, 'options');
-    return this.#ask('addServer', { name, config, connect: options?.connect !== false }, options);
+    const { scope, source, override, persist, connect } = options ?? {};
+    check.optionalChoice(scope, ['dynamic', 'plugin'], 'options.scope');
+    check.optionalString(source, 'options.source');
+    check.optionalBoolean(override, 'options.override');
+    check.optionalChoice(persist, PERSIST, 'options.persist');
+    check.optionalBoolean(connect, 'options.connect');
+    const payload = { name, config, plugin: scope === 'plugin', source, override, persist, connect: connect !== false };
+    return this.#ask('addServer', payload, options);
   }
 
   async addSdkServer(name, server, options) {
@@ -114,15 +133,43 @@ class McpManager extends EventEmitter {
 
   async removeServer(name, options) {
     check.string(name, 'name');
+    check.optionalObject(options, 'options');
+    check.optionalChoice(options?.persist, PERSIST, 'options.persist');
     const instance = this.#sdk.get(name);
-    await this.#ask('removeServer', { server: name }, options);
+    await this.#ask('removeServer', { server: name, persist: options?.persist }, options);
     if (this.#sdk.get(name) === instance) this.#sdk.set(name, undefined);
+  }
+
+  async approveServer(name, options) {
+    check.string(name, 'name');
+    await this.#ask('approveServer', { server: name }, options);
+  }
+
+  async rejectServer(name, options) {
+    check.string(name, 'name');
+    await this.#ask('rejectServer', { server: name }, options);
   }
 
   async setServerEnabled(name, enabled, options) {
     check.string(name, 'name');
     check.boolean(enabled, 'enabled');
-    return this.#ask('setServerEnabled', { server: name, enabled }, options);
+    check.optionalObject(options, 'options');
+    check.optionalBoolean(options?.persist, 'options.persist');
+    return this.#ask('setServerEnabled', { server: name, enabled, persist: options?.persist }, options);
+  }
+
+  view(options) {
+    const own = check.view(options);
+    const id = errors.guard(() => this.#native.openView(JSON.stringify(own)), this.view);
+    const { onPermission } = options;
+    if (onPermission !== undefined) this.#views.set(id, { onPermission });
+    const view = new McpView(this, id, own.servers);
+    const [half, views] = [this.#native, this.#views];
+    forgotten.register(view, () => {
+      half.closeView(id);
+      views.delete(id);
+    });
+    return view;
   }
 
   // ── life of connections ────────────────────────────────────────────────────────────────────────────────
@@ -209,9 +256,24 @@ class McpManager extends EventEmitter {
       ),
     );
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.callTool);
-    const result = new ToolResult(outcome);
+    const result = await this.#afterToolUse(new ToolResult(outcome), outcome.input ?? args ?? {});
     if (result.isError && (options?.toolErrors ?? this.#toolErrors) === 'throw') {
       throw errors.toolFailure(result, this.callTool);
+    }
+    return result;
+  }
+
+  /** What `hooks.postToolUse` makes of a result; one that throws is reported and ignored (POL-12). */
+  async #afterToolUse(result, input) {
+    const hook = this.#callbacks.hooks?.postToolUse;
+    if (typeof hook !== 'function') return result;
+    const { server, tool, fullName } = result;
+    try {
+      const answer = await hook({ server, tool, fullName, input, result });
+      if (check.isObject(answer) && check.isObject(answer.result)) return result.with(answer.result);
+    } catch (error) {
+      const message = `hooks.postToolUse failed and was ignored: ${errors.describe(error)}`;
+      contained(() => this.emit('diagnostic', { level: 'error', code: 'HOOK_FAILED', message, server }));
     }
     return result;
   }
@@ -336,7 +398,8 @@ class McpManager extends EventEmitter {
 
   async #ask(verb, payload, options) {
     check.optionalObject(options, 'options');
-    const text = check.json(payload, 'arguments');
+    const view = options?.[VIEW];
+    const text = check.json(view === undefined ? payload : { ...payload, view }, 'arguments');
     const outcome = await this.#send(options, (id, flags) => this.#native.submit(id, verb, text, flags));
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this[verb] ?? this.#ask);
     return outcome.value;
@@ -428,6 +491,10 @@ class McpManager extends EventEmitter {
         return;
       }
       case 'event':
+        if (letter.name === 'audit') {
+          contained('auditLog', () => this.#callbacks.auditLog(letter.value));
+          return;
+        }
         if (this.listenerCount(letter.name) > 0) {
           contained(`a listener of '${letter.name}'`, () => this.emit(letter.name, letter.value));
         }
@@ -444,11 +511,12 @@ class McpManager extends EventEmitter {
     }
   }
 
-  async #answer({ question, callback, body }) {
+  async #answer({ question, callback, view, body }) {
     const controller = new AbortController();
     this.#questions.set(question, controller);
     try {
-      const answer = await QUESTIONS[callback](this.#callbacks, body, controller.signal);
+      const host = view === null ? this.#callbacks : this.#views.get(view);
+      const answer = await QUESTIONS[callback](host, body, controller.signal);
       this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
     } catch (error) {
       this.#native.answer(question, undefined, errors.describe(error));
@@ -471,6 +539,12 @@ const collected = new FinalizationRegistry(({ exit, timer, orphans }) => {
   endOrphans(orphans);
 });
 
+/** Views that nobody holds any more. */
+const forgotten = new FinalizationRegistry((forget) => forget());
+
+/** Where a change of the configuration can be kept. */
+const PERSIST = ['local', 'project', 'user'];
+
 /** Limits of a call; nothing where none is given. */
 function limits(options) {
   const { timeoutMs, maxTotalTimeoutMs, meta } = options ?? {};
@@ -479,9 +553,11 @@ function limits(options) {
 
 function callLimits(options) {
   if (options === undefined) return undefined;
-  const { timeoutMs, maxTotalTimeoutMs, meta } = options;
-  if (timeoutMs === undefined && maxTotalTimeoutMs === undefined && meta === undefined) return undefined;
-  return check.json({ timeoutMs, maxTotalTimeoutMs, meta }, 'options');
+  const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options;
+  if (timeoutMs === undefined && maxTotalTimeoutMs === undefined && meta === undefined && view === undefined) {
+    return undefined;
+  }
+  return check.json({ timeoutMs, maxTotalTimeoutMs, meta, view }, 'options');
 }
 
 /** Puts the strings that came outside of the JSON text in their places. */
@@ -528,4 +604,7 @@ exports.expandEnv = functions.expandEnv;
 exports.decidePermission = functions.decidePermission;
 exports.windowsCommand = functions.windowsCommand;
 exports.partitionCalls = functions.partitionCalls;
+exports.importConfig = functions.importConfig;
+exports.isServerAllowed = functions.isServerAllowed;
+exports.serverSignature = functions.serverSignature;
 exports.version = version;

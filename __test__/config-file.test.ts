@@ -4,11 +4,13 @@ import { describe, expect, test } from 'vitest';
 import { McpManager, type StdioServerConfig } from '..';
 import { DEFAULTS, caught, faulty, jsonOf, temporaryDirectory, withManager } from './harness';
 
-/** Options that read files below `cwd` only, with `.mcp.json` of this content. */
+/** Options that read files below `cwd` only, with `.mcp.json` of this content, whose servers the host approves. */
 function project(content: string, name = '.mcp.json') {
   const cwd = temporaryDirectory();
   writeFileSync(join(cwd, name), content);
-  return { cwd, config: { projectRoot: cwd }, stateDir: false } as const;
+  const nowhere = join(cwd, 'nowhere');
+  const config = { projectRoot: cwd, homeDir: nowhere, managedDir: nowhere };
+  return { cwd, config, stateDir: false, onApproval: () => 'approved' as const } as const;
 }
 
 const entry = JSON.stringify({ command: process.execPath, args: faulty().args });
@@ -111,7 +113,7 @@ describe('.mcp.json', () => {
     const options = project('{}');
     chmodSync(join(options.cwd, '.mcp.json'), 0);
     await withManager(options, async (manager) => {
-      expect((await manager.load()).errors[0]).toMatchObject({ code: 'CONFIG_UNREADABLE' });
+      expect((await manager.load()).warnings[0]).toMatchObject({ code: 'CONFIG_UNREADABLE' });
     });
   });
 
@@ -124,7 +126,7 @@ describe('.mcp.json', () => {
 
   test('CFG-03 no file is no error', async () => {
     const cwd = temporaryDirectory();
-    await withManager({ cwd, config: { projectRoot: cwd } }, async (manager) => {
+    await withManager({ cwd, config: { projectRoot: cwd, homeDir: cwd } }, async (manager) => {
       expect((await manager.load()).errors).toEqual([]);
     });
   });

@@ -37,6 +37,18 @@ function boolean(value, parameter) {
   if (typeof value !== 'boolean') throw invalid(parameter, 'a boolean', value);
 }
 
+function optionalBoolean(value, parameter) {
+  if (value !== undefined) boolean(value, parameter);
+}
+
+function optionalString(value, parameter) {
+  if (value !== undefined) string(value, parameter);
+}
+
+function optionalStrings(value, parameter) {
+  if (value !== undefined) strings(value, parameter);
+}
+
 function object(value, parameter) {
   if (!isObject(value)) throw invalid(parameter, 'an object', value);
 }
@@ -86,6 +98,23 @@ function options(value) {
     optionalFunction(value.hooks?.[name], `options.hooks.${name}`);
   }
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
+  optionalObject(value.hooks, 'options.hooks');
+  for (const [name, hook] of Object.entries(value.hooks ?? {})) optionalFunction(hook, `options.hooks.${name}`);
+}
+
+/** Options of a view as the native half takes them. */
+function view(value) {
+  object(value, 'options');
+  optionalStrings(value.servers, 'options.servers');
+  optionalObject(value.tools, 'options.tools');
+  optionalStrings(value.tools?.include, 'options.tools.include');
+  optionalStrings(value.tools?.exclude, 'options.tools.exclude');
+  optionalObject(value.permissions, 'options.permissions');
+  for (const list of ['allow', 'ask', 'deny']) optionalStrings(value.permissions?.[list], `options.permissions.${list}`);
+  optionalFunction(value.onPermission, 'options.onPermission');
+  optionalFunction(value.onElicitation, 'options.onElicitation');
+  const { servers, tools, permissions } = value;
+  return { servers, tools, permissions, asks: value.onPermission !== undefined };
 }
 
 function callOptions(value) {
@@ -151,9 +180,11 @@ module.exports = {
   isObject,
   json,
   object,
+  optionalBoolean,
   optionalChoice,
   optionalMillis,
   optionalObject,
+  optionalString,
   options,
   promptArguments,
   sdkServer,
@@ -161,4 +192,5 @@ module.exports = {
   string,
   strings,
   toolPair,
+  view,
 };

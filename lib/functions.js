@@ -70,6 +70,26 @@ function partitionCalls(calls, isConcurrencySafe) {
   return batches;
 }
 
+function isServerAllowed(name, config, policy) {
+  check.string(name, 'name');
+  check.object(config, 'config');
+  check.object(policy, 'policy');
+  const texts = [check.json(config, 'config'), check.json(policy, 'policy')];
+  const { allowed, by, reason } = guard(() => native.isServerAllowed(name, ...texts), isServerAllowed);
+  return by === undefined || by === null ? { allowed, reason } : { allowed, by: JSON.parse(by), reason };
+}
+
+async function importConfig(path, format = 'auto') {
+  check.string(path, 'path');
+  check.string(format, 'format');
+  return JSON.parse(guard(() => native.importConfig(path, format), importConfig));
+}
+
+function serverSignature(config) {
+  check.object(config, 'config');
+  return guard(() => native.serverSignature(check.json(config, 'config')), serverSignature);
+}
+
 function text(value, parameter) {
   if (typeof value !== 'string') throw check.invalid(parameter, 'a string', value);
 }
@@ -79,9 +99,12 @@ module.exports = {
   classifyTool,
   decidePermission,
   expandEnv,
+  importConfig,
+  isServerAllowed,
   normalizeName,
   parseToolName,
   partitionCalls,
   sanitizeUnicode,
+  serverSignature,
   windowsCommand,
 };

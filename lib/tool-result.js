@@ -17,6 +17,15 @@ class ToolResult {
     this.#wire = plain ? value : raw;
   }
 
+  /** This result with other parts; `raw` stays what the server sent. */
+  with({ content, structuredContent, isError, meta }) {
+    if (Array.isArray(content)) this.content = content;
+    if (structuredContent !== undefined) this.structuredContent = structuredContent;
+    if (typeof isError === 'boolean') this.isError = isError;
+    if (meta !== undefined) this.meta = meta;
+    return this;
+  }
+
   /** The result as the server sent it. */
   get raw() {
     return this.#wire;

@@ -2,6 +2,7 @@
 //!
 //! The map of the crate; ranks, flows and invariants stand in `ARCHITECTURE.md`.
 
+pub mod atomic_file;
 #[cfg(feature = "binding")]
 mod binding;
 pub mod call;
@@ -21,6 +22,7 @@ pub mod permission;
 pub mod protocol;
 pub mod runtime;
 pub mod secret;
+pub mod state_dir;
 #[cfg(test)]
 mod testing;
 pub mod transport;

@@ -69,7 +69,7 @@ impl Reply {
 
     /// Answers with a tool result.
     pub(super) fn tool(self, outcome: CallOutcome) {
-        let CallOutcome { entry, result, elapsed } = outcome;
+        let CallOutcome { entry, result, elapsed, input } = outcome;
         let mut body = String::with_capacity(result.value.len() + 200);
         body.push_str("{\"kind\":\"tool\",\"id\":");
         body.push_str(&self.id.to_string());
@@ -84,6 +84,10 @@ impl Reply {
         body.push_str(if result.plain { ",\"plain\":true" } else { ",\"plain\":false" });
         body.push_str(",\"value\":");
         body.push_str(&result.value);
+        if let Some(input) = &input {
+            body.push_str(",\"input\":");
+            body.push_str(input);
+        }
         if let Some(raw) = &result.raw {
             body.push_str(",\"raw\":");
             body.push_str(raw);

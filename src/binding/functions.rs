@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use napi_derive::napi;
 
 use super::to_napi;
+use crate::config::draft::Definition;
 use crate::config::expand;
+use crate::config::import;
+use crate::config::settings;
+use crate::config::verdict;
 use crate::config::windows_command as windows;
 use crate::error::{ErrorCode, McpError};
 use crate::name;
@@ -110,6 +114,50 @@ pub fn decide_permission(server: Option<String>, tool: String, rules: String) ->
         None => decide_full_name(&rules, &tool),
     };
     Ok(RuleDecision { decision: verdict.decision.as_str().to_owned(), rule: verdict.rule.map(str::to_owned) })
+}
+
+/// What a policy says about a server.
+#[napi(object)]
+pub struct PolicyDecision {
+    /// Whether it may connect.
+    pub allowed: bool,
+    /// JSON text of the entry that decided.
+    pub by: Option<String>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Whether a server (JSON text of its definition) may connect under a policy (JSON text).
+#[napi(catch_unwind)]
+pub fn is_server_allowed(name: String, config: String, policy: String) -> napi::Result<PolicyDecision> {
+    let definition: Definition = serde_json::from_str(&config).map_err(|_| not_an_object("config"))?;
+    let policy: Definition = serde_json::from_str(&policy).map_err(|_| not_an_object("policy"))?;
+    let (said, _) = settings::read(&policy);
+    let decision = verdict::is_server_allowed(&name, &definition, &said);
+    Ok(PolicyDecision {
+        allowed: decision.allowed,
+        by: decision.by.map(|by| by.to_string()),
+        reason: decision.reason,
+    })
+}
+
+/// The signature of a definition (JSON text).
+#[napi(catch_unwind)]
+pub fn server_signature(config: String) -> napi::Result<Option<String>> {
+    let definition: Definition = serde_json::from_str(&config).map_err(|_| not_an_object("config"))?;
+    Ok(verdict::definition_signature(&definition))
+}
+
+/// The servers of another product's file, as JSON text of `{servers, warnings}`.
+#[napi(catch_unwind)]
+pub fn import_config(path: String, format: String) -> napi::Result<String> {
+    let imported = import::import_file(std::path::Path::new(&path), &format);
+    imported.map(|imported| imported.to_json()).map_err(|error| to_napi(&error))
+}
+
+fn not_an_object(parameter: &str) -> napi::Error {
+    let error = McpError::new(ErrorCode::InvalidArgument, format!("{parameter}: expected an object"));
+    to_napi(&error.with(|facts| facts.parameter = Some(parameter.to_owned())))
 }
 
 /// Version of the native half; the face checks that it fits.

@@ -162,6 +162,18 @@ impl NativeManager {
         self.manager.report_json()
     }
 
+    /// Opens a view by its options as JSON text; the number stands for it.
+    #[napi(catch_unwind)]
+    pub fn open_view(&self, options: String) -> napi::Result<u32> {
+        self.manager.open_view(&options).map_err(|error| to_napi(&error))
+    }
+
+    /// Forgets a view.
+    #[napi(catch_unwind)]
+    pub fn close_view(&self, view: u32) {
+        self.manager.close_view(view);
+    }
+
     /// Ends every server process, blocking for about a second at most: the host is exiting.
     #[napi(catch_unwind)]
     pub fn close_now(&self) {

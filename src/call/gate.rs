@@ -36,6 +36,8 @@ pub struct Gatekeeper<'a> {
     pub memory: &'a Mutex<Memory>,
     /// Longest wait for an answer.
     pub patience: Duration,
+    /// Keeps an answer for good.
+    pub keep: &'a (dyn Fn(Remember) + Send + Sync),
 }
 
 /// Lets the call pass or refuses it; `Some` are arguments that replace those asked about.
@@ -103,6 +105,9 @@ async fn ask(
     };
     drop(held);
     let text = answer.map_err(|error| {
+        if error.code() == ErrorCode::ManagerClosed {
+            return error.on(passage.server);
+        }
         let message = format!("{} was refused because onPermission failed", passage.full_name);
         refused(passage, PermissionLayer::User, message).caused_by(error)
     })?;
@@ -125,8 +130,10 @@ async fn patience(limit: Duration) {
 
 /// Answers for good hold for the session too; writing them to a file belongs to the configuration.
 fn remember_answer(passage: &Passage<'_>, keeper: &Gatekeeper<'_>, remember: Option<Remember>) {
-    if remember.is_some() {
-        lock(keeper.memory).remember(passage.server, &passage.tool.wire_name, true);
+    let Some(remember) = remember else { return };
+    lock(keeper.memory).remember(passage.server, &passage.tool.wire_name, true);
+    if remember != Remember::Session {
+        (keeper.keep)(remember);
     }
 }
 

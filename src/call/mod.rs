@@ -4,6 +4,7 @@
 
 pub mod blob;
 pub mod gate;
+pub mod hook;
 pub mod output;
 pub mod output_schema;
 pub mod resource_contents;

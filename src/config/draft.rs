@@ -5,19 +5,25 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::config::report::{Fate, ReportEntry};
-use crate::config::scope::Scope;
+use crate::config::scope::{Scope, Voice};
 use crate::diagnostic::Diagnostic;
 
 /// A JSON object as written, in its order.
 pub type Definition = Map<String, Value>;
 
 /// What stands in a layer's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LayerShape {
     /// A file: `{"mcpServers": {…}}` or `{"servers": {…}}`.
     File,
     /// The servers themselves, as in the option `servers`: `{name: definition}`.
     Servers,
+    /// As `Servers`, for servers the host brings that are off unless enabled. (CFG-13)
+    Builtin,
+    /// A settings file: servers under `mcpServers` beside policy, rules, approvals.
+    Settings,
+    /// The settings of one directory inside a file: `{"projects": {path: …}}`.
+    Directory(Arc<str>),
 }
 
 /// One source of definitions, read but not looked into.
@@ -27,8 +33,14 @@ pub enum LayerShape {
 pub struct RawLayer {
     /// Scope of everything in it.
     pub scope: Scope,
+    /// Who wrote it.
+    pub voice: Voice,
+    /// Name of the plugin or of another source, for layers that are no file.
+    pub source: Option<Arc<str>>,
     /// Absolute path of the file; `None` for options.
     pub file: Option<Arc<str>>,
+    /// It stands above everything but the organisation's own servers. (CFG-11)
+    pub overriding: bool,
     /// What stands in the text.
     pub shape: LayerShape,
     /// The bytes, possibly not even UTF-8.
@@ -38,17 +50,29 @@ pub struct RawLayer {
 impl RawLayer {
     /// A file's content.
     pub fn file(scope: Scope, path: &str, bytes: Vec<u8>) -> Self {
-        Self { scope, file: Some(Arc::from(path)), shape: LayerShape::File, bytes }
+        Self { file: Some(Arc::from(path)), shape: LayerShape::File, ..Self::said(scope, bytes) }
+    }
+
+    fn said(scope: Scope, bytes: Vec<u8>) -> Self {
+        Self {
+            scope,
+            voice: Voice::of(scope),
+            source: None,
+            file: None,
+            overriding: false,
+            shape: LayerShape::Servers,
+            bytes,
+        }
+    }
+
+    /// Definitions of the host: JSON text of `{name: definition}`.
+    pub fn host(scope: Scope, servers: &str) -> Self {
+        Self::said(scope, servers.as_bytes().to_vec())
     }
 
     /// The option `servers`: JSON text of `{name: definition}`, scope `dynamic`.
     pub fn options(servers: &str) -> Self {
-        Self {
-            scope: Scope::Dynamic,
-            file: None,
-            shape: LayerShape::Servers,
-            bytes: servers.as_bytes().to_vec(),
-        }
+        Self::host(Scope::Dynamic, servers)
     }
 }
 
@@ -59,6 +83,12 @@ pub struct Origin {
     pub name: Arc<str>,
     /// Scope of its layer.
     pub scope: Scope,
+    /// Who wrote it.
+    pub voice: Voice,
+    /// Brought by the host and off unless enabled.
+    pub builtin: bool,
+    /// It stands above everything but the organisation's own servers.
+    pub overriding: bool,
     /// Absolute path of the file; `None` for options.
     pub file: Option<Arc<str>>,
     /// Line of the name, from 1; `None` for options.
@@ -72,6 +102,13 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Position among entries of one name: the greatest wins. (§2, CFG-11)
+    pub fn strength(&self) -> (u8, bool, usize) {
+        let place =
+            if self.overriding { 2 * Scope::Managed.strength() + 1 } else { 2 * self.scope.strength() };
+        (place, !self.builtin, self.order)
+    }
+
     /// Puts place and name of the entry on a diagnostic; `field` is a JSON pointer below the entry.
     pub fn place(&self, mut diagnostic: Diagnostic, field: &str) -> Diagnostic {
         diagnostic.server = Some(self.name.to_string());
@@ -84,7 +121,7 @@ impl Origin {
 }
 
 /// An entry as written: not approved, not expanded, not checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Draft {
     /// Where it stands.
     pub origin: Arc<Origin>,
@@ -92,7 +129,31 @@ pub struct Draft {
     pub definition: Arc<Definition>,
 }
 
+impl std::fmt::Debug for Draft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = crate::config::report::redact_definition(&self.definition);
+        f.debug_struct("Draft").field("origin", &self.origin).field("definition", &shown).finish()
+    }
+}
+
 impl Draft {
+    /// An entry that was just written to the file of a layer.
+    pub fn written(name: &str, layer: &RawLayer, definition: Arc<Definition>) -> Self {
+        let origin = Origin {
+            name: Arc::from(name),
+            scope: layer.scope,
+            voice: layer.voice,
+            builtin: false,
+            overriding: false,
+            file: layer.file.clone(),
+            line: None,
+            column: None,
+            pointer: format!("/mcpServers{}", pointer_step(name)),
+            order: 0,
+        };
+        Self { origin: Arc::new(origin), definition }
+    }
+
     /// The line of the report for an entry that goes no further.
     pub fn dropped(&self, fate: Fate, reason: impl Into<String>) -> ReportEntry {
         ReportEntry::new(&self.origin, &self.definition, fate).because(reason)

@@ -2,10 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::config::draft::RawLayer;
-use crate::config::scope::Scope;
+use crate::config::scope::{Scope, Voice};
 use crate::diagnostic::Diagnostic;
 
 /// Largest file that is read.
@@ -20,23 +20,31 @@ pub struct Loaded {
     pub diagnostic: Option<Diagnostic>,
 }
 
-/// Reads `.mcp.json` of a directory.
-pub fn load_project_file(directory: &Path) -> Loaded {
-    load_file(&directory.join(".mcp.json"), Scope::Project)
+/// The path to show and to keep approvals under: where a link leads, if the file is one. (B-008)
+fn shown_path(path: &Path) -> PathBuf {
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link { std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
 }
 
 /// Reads one file. A missing one is fine; one that cannot be read, or is no regular file, is a warning
-/// `CONFIG_UNREADABLE`; one above [`MAX_FILE_BYTES`] is an error `CONFIG_INVALID`. Never blocks on a pipe
+/// `CONFIG_UNREADABLE`, and so is one that belongs to another user (POSIX, but for the organisation's files: their
+/// directory is what is protected); one above [`MAX_FILE_BYTES`] is an error `CONFIG_INVALID`. Never blocks on a pipe
 /// or device.
 pub fn load_file(path: &Path, scope: Scope) -> Loaded {
-    let shown = path.to_string_lossy();
-    match read_regular(path) {
+    let shown = shown_path(path);
+    let shown = shown.to_string_lossy();
+    let of_organisation = Voice::of(scope) == Voice::Organisation;
+    match read_regular(path, of_organisation) {
         Ok(Content::Bytes(bytes)) => {
             Loaded { layer: Some(RawLayer::file(scope, &shown, bytes)), diagnostic: None }
         }
         Ok(Content::TooLarge) => {
             let message = format!("The file is larger than {MAX_FILE_BYTES} bytes and is not read");
             found(Diagnostic::error("CONFIG_INVALID", message), &shown)
+        }
+        Ok(Content::Foreign) => {
+            let message = "The file belongs to another user; it is not read";
+            found(Diagnostic::warning("CONFIG_UNREADABLE", message), &shown)
         }
         Ok(Content::NotAFile) => {
             found(Diagnostic::warning("CONFIG_UNREADABLE", "Not a regular file; it is not read"), &shown)
@@ -58,11 +66,12 @@ fn found(mut diagnostic: Diagnostic, file: &str) -> Loaded {
 
 enum Content {
     Bytes(Vec<u8>),
+    Foreign,
     NotAFile,
     TooLarge,
 }
 
-fn read_regular(path: &Path) -> io::Result<Content> {
+fn read_regular(path: &Path, any_owner: bool) -> io::Result<Content> {
     // Asked before opening, as opening a device can already do something; and again afterwards on what
     // was opened, as it may have been exchanged in between.
     if !std::fs::metadata(path)?.is_file() {
@@ -72,6 +81,9 @@ fn read_regular(path: &Path) -> io::Result<Content> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Ok(Content::NotAFile);
+    }
+    if !any_owner && is_foreign(&metadata) {
+        return Ok(Content::Foreign);
     }
     if metadata.len() > MAX_FILE_BYTES {
         return Ok(Content::TooLarge);
@@ -92,4 +104,29 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
 #[cfg(not(unix))]
 fn open_without_waiting(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).open(path)
+}
+
+/// Whether a file belongs to somebody else than this user and the administrator.
+#[cfg(unix)]
+fn is_foreign(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    metadata.uid() != 0 && metadata.uid() != rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_foreign(_metadata: &std::fs::Metadata) -> bool {
+    false
+}
+
+/// What a command leads to: the path of the program with links resolved, searched for in `search_path` (as the
+/// variable `PATH` writes it) where the command names no directory.
+pub fn find_program(command: &str, search_path: &str) -> Option<String> {
+    let resolve = |path: &Path| {
+        let real = std::fs::canonicalize(path).ok()?;
+        real.is_file().then(|| real.to_string_lossy().into_owned())
+    };
+    if command.contains(['/', '\\']) {
+        return resolve(Path::new(command));
+    }
+    std::env::split_paths(search_path).find_map(|directory| resolve(&directory.join(command)))
 }

@@ -22,9 +22,7 @@ pub fn merge(candidates: Vec<Candidate>) -> Vec<Group> {
         groups.entry(Arc::clone(&candidate.spec.name)).or_default().0.push(candidate);
     }
     for group in groups.values_mut() {
-        group.0.sort_by_key(|candidate| {
-            std::cmp::Reverse((candidate.spec.scope.strength(), candidate.draft.origin.order))
-        });
+        group.0.sort_by_key(|candidate| std::cmp::Reverse(candidate.draft.origin.strength()));
     }
     groups.into_values().collect()
 }

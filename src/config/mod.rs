@@ -2,25 +2,35 @@
 //!
 //! Owns: the chain `load → parse → approve → expand → validate → merge → policy → disable → dedupe` (CFG-07),
 //! of which everything but `load` is pure; what became of every entry (CFG-09); the difference between two
-//! outcomes. `policy` and `dedupe` have their places in [`resolve`] and no rules yet. Starts nothing.
+//! outcomes. Starts nothing.
 
 pub mod approve;
+pub mod dedupe;
 pub mod disable;
 pub mod draft;
 mod duration;
+pub mod edit;
 pub mod expand;
 mod fields;
+pub mod git_index;
+pub mod import;
 pub mod load;
 pub mod merge;
 pub mod names;
 pub mod options;
 pub mod parse;
+pub mod policy;
 mod position;
 pub mod report;
 pub mod scope;
+pub mod settings;
+pub mod signature;
+pub mod sources;
 pub mod spec;
+pub mod trust;
 mod url_check;
 pub mod validate;
+pub mod verdict;
 pub mod windows_command;
 
 use std::collections::BTreeMap;
@@ -29,10 +39,14 @@ use std::sync::Arc;
 pub use draft::{LayerShape, RawLayer};
 pub use options::{ConfigOptions, Inputs, ResolveOptions};
 pub use report::{Fate, ReportEntry};
-pub use scope::Scope;
+pub use scope::{Scope, Voice};
+pub use sources::Places;
 pub use spec::{ServerSpec, Timeouts, TransportSpec};
 
-use crate::config::draft::Staged;
+use crate::config::approve::{Approvals, Pending};
+use crate::config::disable::Switches;
+use crate::config::draft::{Draft, Staged};
+use crate::config::settings::{Combined, Words};
 use crate::config::validate::Candidate;
 use crate::diagnostic::{Diagnostic, Level};
 
@@ -47,6 +61,14 @@ pub struct Resolution {
     pub errors: Vec<Diagnostic>,
     /// What works, yet not as written; notes too.
     pub warnings: Vec<Diagnostic>,
+    /// Policy, rules and lists of all layers together.
+    pub combined: Combined,
+    /// Entries that wait for approval, strongest first within a name.
+    pub pending: Vec<Pending>,
+    /// Entries that were approved by name alone and whose definition has to be kept.
+    pub by_name: Vec<Draft>,
+    /// Every entry that the repository brings, whatever became of it.
+    pub of_repository: Vec<Draft>,
 }
 
 impl Resolution {
@@ -64,20 +86,74 @@ impl Resolution {
 
 /// Runs the pipeline. Pure: the same inputs give the same outcome.
 pub fn resolve(inputs: &Inputs) -> Resolution {
+    resolve_with(inputs, &policy::no_lookup)
+}
+
+/// As [`resolve`], with a view of where commands lead on this machine; only deny entries ask for it.
+pub fn resolve_with(inputs: &Inputs, lookup: policy::Lookup<'_>) -> Resolution {
     let options = &inputs.options;
     let mut ledger = Ledger { entries: Vec::new(), diagnostics: inputs.diagnostics.clone() };
-    let parsed = inputs.layers.iter().enumerate().map(|(order, layer)| parse::parse(layer, order));
-    let drafts: Vec<_> = parsed.flat_map(|stage| ledger.keep(stage)).collect();
+    let (drafts, combined) = ledger.read(inputs);
     let drafts = ledger.keep(names::check_names(drafts, &options.reserved));
-    let approved = ledger.keep(approve::approve(drafts, &options.approvals));
-    let lookup = |name: &str| options.environment.get(name).map(str::to_owned);
-    let expanded = ledger.keep(expand::expand(approved, &lookup));
+    let drafts = ledger.keep(exclude(drafts, combined.exclusive));
+    let of_repository =
+        drafts.iter().filter(|draft| draft.origin.voice == Voice::Repository).cloned().collect();
+    let judged = approve::approve(drafts, &approvals(options, &combined));
+    let approved = ledger.keep(judged.stage);
+    let variable = |name: &str| options.environment.get(name).map(str::to_owned);
+    let expanded = ledger.keep(expand::expand(approved, &variable));
     let candidates = ledger.keep(validate::validate(expanded, &options.sdk_instances));
     let groups = merge::merge(candidates);
-    let disabled = disable::disable(groups, &options.switches);
+    let (groups, forbidden) = policy::apply(groups, &combined.policy, &options.relays, lookup);
+    ledger.entries.extend(forbidden);
+    let switches = Switches {
+        host: &options.switches,
+        disabled: &combined.disabled,
+        repository_disabled: &combined.repository_disabled,
+        enabled: &combined.enabled,
+    };
+    let disabled = disable::disable(groups, switches);
     ledger.entries.extend(disabled.dropped);
-    let active = ledger.keep(merge::settle(disabled.groups));
-    ledger.finish(active, disabled.off)
+    let settled = ledger.keep(merge::settle(disabled.groups));
+    let active = ledger.keep(dedupe::dedupe(settled, &options.relays, &options.unusable));
+    let mut resolution = ledger.finish(active, disabled.off);
+    let waits = |one: &Pending| {
+        let same =
+            |entry: &&ReportEntry| entry.name == one.draft.origin.name && entry.file == one.draft.origin.file;
+        resolution.entries.iter().find(same).is_some_and(|entry| entry.fate == Fate::PendingApproval)
+    };
+    resolution.pending = judged.pending.into_iter().filter(|one| waits(one)).collect();
+    resolution.of_repository = of_repository;
+    resolution.by_name = judged.by_name;
+    resolution.combined = combined;
+    resolution
+}
+
+/// Approvals of the host and of files together.
+fn approvals(options: &ResolveOptions, combined: &Combined) -> Approvals {
+    let mut approvals = options.approvals.clone();
+    approvals.rejected.extend(combined.rejected.iter().cloned());
+    for name in &combined.approved {
+        approvals.approved.entry(name.clone()).or_insert(None);
+    }
+    approvals.all |= combined.approve_all;
+    approvals
+}
+
+/// Only the organisation's servers may exist, and the host's own code. (CFG-08)
+fn exclude(drafts: Vec<Draft>, exclusive: bool) -> Staged<Draft> {
+    let mut stage = Staged::default();
+    for draft in drafts {
+        let in_process = draft.origin.voice == Voice::Host
+            && draft.definition.get("type").and_then(serde_json::Value::as_str) == Some("sdk");
+        if !exclusive || draft.origin.scope == Scope::Enterprise || in_process {
+            stage.kept.push(draft);
+        } else {
+            let reason = "Only the servers of the organisation's file may exist";
+            stage.dropped.push(draft.dropped(Fate::EnterpriseExclusive, reason));
+        }
+    }
+    stage
 }
 
 /// Collects what the stages leave behind.
@@ -87,6 +163,31 @@ struct Ledger {
 }
 
 impl Ledger {
+    /// Stage `parse` for all layers, and their words together.
+    fn read(&mut self, inputs: &Inputs) -> (Vec<Draft>, Combined) {
+        let mut drafts = Vec::new();
+        let host = Words {
+            voice: Voice::Host,
+            scope: Scope::Dynamic,
+            file: None,
+            said: inputs.options.host.clone(),
+        };
+        let mut words = vec![host];
+        for (order, layer) in inputs.layers.iter().enumerate() {
+            let parsed = parse::parse(layer, order);
+            drafts.extend(self.keep(parsed.servers));
+            words.push(Words {
+                voice: layer.voice,
+                scope: layer.scope,
+                file: layer.file.clone(),
+                said: parsed.said,
+            });
+        }
+        let (combined, found) = settings::combine(&words, inputs.options.exclusive);
+        self.diagnostics.extend(found);
+        (drafts, combined)
+    }
+
     fn keep<T>(&mut self, stage: Staged<T>) -> Vec<T> {
         self.entries.extend(stage.dropped);
         self.diagnostics.extend(stage.diagnostics);
@@ -101,6 +202,7 @@ impl Ledger {
                 Fate::Active,
             ));
         }
+        shadow_pending(&mut self.entries);
         self.entries.sort_by(|a, b| {
             (&a.name, b.scope, a.fate != Fate::Active).cmp(&(&b.name, a.scope, b.fate != Fate::Active))
         });
@@ -109,8 +211,32 @@ impl Ledger {
         servers.sort_by(|a, b| a.name.cmp(&b.name));
         let (errors, warnings) =
             self.diagnostics.into_iter().partition(|diagnostic| diagnostic.level == Level::Error);
-        Resolution { servers, entries: self.entries, errors, warnings }
+        Resolution { servers, entries: self.entries, errors, warnings, ..Resolution::default() }
     }
+}
+
+/// A project entry that waits below a project entry that runs is shadowed: approving it would change nothing.
+fn shadow_pending(entries: &mut [ReportEntry]) {
+    let runs: BTreeMap<Arc<str>, String> = entries
+        .iter()
+        .filter(|entry| entry.fate == Fate::Active && entry.scope == Scope::Project)
+        .map(|entry| (Arc::clone(&entry.name), entry.file.as_deref().unwrap_or_default().to_owned()))
+        .collect();
+    for entry in entries.iter_mut().filter(|entry| entry.fate == Fate::PendingApproval) {
+        let Some(file) = runs.get(&entry.name) else { continue };
+        let own = entry.file.as_deref().unwrap_or_default();
+        // A file further down the tree has the longer directory.
+        if entry.scope == Scope::Project && directory_depth(own) < directory_depth(file) {
+            entry.fate = Fate::Shadowed;
+            entry.by = Some(format!("{} (project, {file})", entry.name));
+            entry.reason = Some("The server of this name in a deeper directory counts".to_owned());
+            entry.approved = None;
+        }
+    }
+}
+
+fn directory_depth(file: &str) -> usize {
+    std::path::Path::new(file).components().count()
 }
 
 /// Names that differ between two outcomes.
@@ -144,4 +270,4 @@ pub fn diff(old: &Resolution, new: &Resolution) -> Difference {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

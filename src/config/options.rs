@@ -1,18 +1,20 @@
 //! What the host's options say about configuration, and the inputs of the pipeline made of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::config::approve::Approvals;
-use crate::config::draft::RawLayer;
-use crate::config::load::load_project_file;
+use crate::config::draft::{LayerShape, RawLayer};
 use crate::config::names::DEFAULT_RESERVED;
+use crate::config::scope::Scope;
+use crate::config::settings::Said;
+use crate::config::sources::{self, Places};
 use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError, Result};
+use crate::state_dir::StateDir;
 
 /// The option `config` as an object.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,8 +40,6 @@ pub struct ConfigOptions {
     pub connector_proxy_url_template: Option<String>,
     /// Servers the host brings, off unless enabled.
     pub builtin_servers: Option<serde_json::Map<String, Value>>,
-    /// The host vouches for the servers of project files; default `true`.
-    pub approve_project_servers: Option<bool>,
 }
 
 impl ConfigOptions {
@@ -55,11 +55,21 @@ impl ConfigOptions {
             Value::Bool(false) => Ok(None),
             Value::Null => Ok(Some(Self::default())),
             object @ Value::Object(_) => {
-                serde_json::from_value(object).map(Some).map_err(|error| wrong(shape_of(&error)))
+                let read: Self = serde_json::from_value(object).map_err(|error| wrong(shape_of(&error)))?;
+                match read.config_dir.as_deref() {
+                    Some(name) if !is_plain_name(name) => {
+                        Err(wrong("configDir is the name of a directory, without separators".to_owned()))
+                    }
+                    _ => Ok(Some(read)),
+                }
             }
             _ => Err(wrong("expected an object or false".to_owned())),
         }
     }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    !name.trim_matches('.').is_empty() && !name.contains(['/', '\\', '\0', ':'])
 }
 
 /// The kind of a JSON failure without the value that caused it; the value may be a secret.
@@ -77,12 +87,20 @@ pub struct ResolveOptions {
     pub reserved: Vec<String>,
     /// Variables for `${…}`; names without regard to case on Windows.
     pub environment: Environment,
-    /// What was said about servers of project files.
+    /// What was said about servers of repository files, beside what files say.
     pub approvals: Approvals,
     /// The host's switches by name: `true` on, `false` off, whatever the definition says.
     pub switches: BTreeMap<String, bool>,
     /// Names under which in-process servers were handed over.
     pub sdk_instances: BTreeSet<String>,
+    /// Policy and rules of the host's options.
+    pub host: Said,
+    /// Only the organisation's servers may exist, whatever its file says.
+    pub exclusive: bool,
+    /// Relay URLs with `{url}`.
+    pub relays: Vec<String>,
+    /// Servers that wait for a login: they make no other superfluous.
+    pub unusable: BTreeSet<String>,
 }
 
 impl ResolveOptions {
@@ -93,13 +111,16 @@ impl ResolveOptions {
             environment.vars =
                 vars.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
         }
-        let vouched = options.is_none_or(|options| options.approve_project_servers.unwrap_or(true));
         Self {
             reserved: DEFAULT_RESERVED.map(str::to_owned).to_vec(),
             environment,
-            approvals: Approvals { all: vouched, ..Approvals::default() },
+            approvals: Approvals::default(),
             switches: BTreeMap::new(),
             sdk_instances: BTreeSet::new(),
+            host: Said::default(),
+            exclusive: options.is_some_and(|options| options.enterprise_exclusive),
+            relays: options.map(|options| options.relay_url_templates.clone()).unwrap_or_default(),
+            unusable: BTreeSet::new(),
         }
     }
 }
@@ -116,25 +137,25 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Reads the files the options allow and takes the option `servers` (JSON text) as the dynamic layer.
-    /// `directory` is the manager's working directory.
+    /// Reads the files the options allow; `places` is `None` with `config: false`.
     pub fn gather(
         environment: &Environment,
-        directory: &Path,
         config: Option<&ConfigOptions>,
-        servers: Option<&str>,
+        places: Option<&Places>,
+        state: &StateDir,
     ) -> Self {
+        let gathered = places.map(|places| sources::gather(places, state)).unwrap_or_default();
         let mut inputs = Self {
             layers: Vec::new(),
-            diagnostics: Vec::new(),
+            diagnostics: gathered.diagnostics,
             options: ResolveOptions::new(environment, config),
         };
-        inputs.layers.extend(servers.map(RawLayer::options));
-        if config.is_some() {
-            let loaded = load_project_file(directory);
-            inputs.layers.extend(loaded.layer);
-            inputs.diagnostics.extend(loaded.diagnostic);
+        if let Some(servers) = config.and_then(|config| config.builtin_servers.as_ref()) {
+            let mut layer = RawLayer::host(Scope::Dynamic, &Value::Object(servers.clone()).to_string());
+            layer.shape = LayerShape::Builtin;
+            inputs.layers.push(layer);
         }
+        inputs.layers.extend(gathered.layers);
         inputs
     }
 }

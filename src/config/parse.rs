@@ -1,4 +1,4 @@
-//! Stage `parse`: the text of a layer → its entries as written. (CFG-03)
+//! Stage `parse`: the text of a layer → its entries and other words as written. (CFG-03)
 //!
 //! Reads JSON with comments, trailing commas and a byte order mark. A text that cannot be read costs
 //! that layer alone; an entry that is no object costs that entry alone.
@@ -14,6 +14,7 @@ use serde_json::{Number, Value};
 use crate::config::draft::{Definition, Draft, LayerShape, Origin, RawLayer, Staged, pointer_step};
 use crate::config::position::Positions;
 use crate::config::report::{Fate, ReportEntry};
+use crate::config::settings::{self, Said};
 use crate::diagnostic::Diagnostic;
 
 /// Deepest nesting that is read.
@@ -23,27 +24,46 @@ const MAX_NAME_BYTES: usize = 1024;
 /// Most duplicate keys that are told for one layer.
 const MAX_DUPLICATES_TOLD: usize = 100;
 
+/// What stands in a layer.
+#[derive(Clone, Debug, Default)]
+pub struct Parsed {
+    /// Its servers.
+    pub servers: Staged<Draft>,
+    /// What it says beside them.
+    pub said: Said,
+}
+
 /// Parses one layer; `order` is its ordinal among all layers.
-pub fn parse(layer: &RawLayer, order: usize) -> Staged<Draft> {
+pub fn parse(layer: &RawLayer, order: usize) -> Parsed {
     let mut stage = Staged::default();
     let bytes = layer.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&layer.bytes);
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
             stage.diagnostics.push(not_utf8(layer, bytes, error.valid_up_to()));
-            return stage;
+            return Parsed { servers: stage, said: Said::default() };
         }
     };
     let positions = Positions::new(text);
-    let mut reader = Reader { layer, order, positions, duplicates: 0, stage };
+    let mut reader = Reader { layer, order, positions, duplicates: 0, stage, said: Said::default() };
     match parse_to_ast(text, &CollectOptions::default(), &strict_but_commented()) {
         Ok(parsed) => reader.root(parsed.value.as_ref()),
+        Err(error) if matches!(layer.shape, LayerShape::Directory(_)) => drop(error),
         Err(error) => reader.syntax_error(text, &error),
     }
-    reader.stage
+    Parsed { servers: reader.stage, said: reader.said }
 }
 
-fn strict_but_commented() -> ParseOptions {
+/// Whether the text of a layer can be read at all.
+pub fn is_readable(layer: &RawLayer) -> bool {
+    let bytes = layer.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&layer.bytes);
+    std::str::from_utf8(bytes).is_ok_and(|text| {
+        parse_to_ast(text, &CollectOptions::default(), &strict_but_commented())
+            .is_ok_and(|parsed| parsed.value.is_some())
+    })
+}
+
+pub(crate) fn strict_but_commented() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -74,6 +94,7 @@ struct Reader<'a> {
     positions: Positions<'a>,
     duplicates: usize,
     stage: Staged<Draft>,
+    said: Said,
 }
 
 impl Reader<'_> {
@@ -104,6 +125,9 @@ impl Reader<'_> {
 
     fn root(&mut self, value: Option<&ast::Value<'_>>) {
         let Some(value) = value else {
+            if matches!(self.layer.shape, LayerShape::Directory(_)) {
+                return;
+            }
             self.tell(
                 Diagnostic::error("CONFIG_INVALID", "The file is empty; write {\"mcpServers\": {}}"),
                 0,
@@ -111,15 +135,75 @@ impl Reader<'_> {
             );
             return;
         };
-        if self.layer.shape == LayerShape::Servers {
+        if matches!(self.layer.shape, LayerShape::Servers | LayerShape::Builtin) {
             self.servers(value, "/servers");
             return;
         }
         let ast::Value::Object(object) = value else {
+            if matches!(self.layer.shape, LayerShape::Directory(_)) {
+                return;
+            }
             let message = format!("Expected an object with \"mcpServers\", found {}", kind_of(value));
             self.tell(Diagnostic::error("CONFIG_INVALID", message), value_start(value), Some(String::new()));
             return;
         };
+        match &self.layer.shape {
+            LayerShape::Settings => self.settings(object, ""),
+            LayerShape::Directory(path) => self.directory(object, path),
+            _ => self.server_file(object),
+        }
+    }
+
+    /// A file of settings: servers stand under `mcpServers` only.
+    fn settings(&mut self, object: &ast::Object<'_>, pointer: &str) {
+        self.words(object, pointer);
+        let mut tables = object.properties.iter().filter(|property| property.name.as_str() == "mcpServers");
+        if let Some(last) = tables.next_back() {
+            self.servers(&last.value, &format!("{pointer}/mcpServers"));
+        }
+        for (key, place) in tables.map(|table| (table.name.as_str(), table.range.start)) {
+            self.duplicate(key, place, format!("{pointer}/mcpServers"));
+        }
+    }
+
+    /// The settings of one directory; nothing where the file does not know it.
+    fn directory(&mut self, object: &ast::Object<'_>, path: &str) {
+        let last = |object: &ast::Object<'_>, key: &str| {
+            object.properties.iter().rposition(|property| property.name.as_str() == key)
+        };
+        let projects = last(object, "projects").and_then(|at| object.properties.get(at));
+        let Some(ast::Value::Object(projects)) = projects.map(|property| &property.value) else { return };
+        let entry = last(projects, path).and_then(|at| projects.properties.get(at));
+        if let Some(ast::Value::Object(settings)) = entry.map(|property| &property.value) {
+            self.settings(settings, &format!("/projects{}", pointer_step(path)));
+        }
+    }
+
+    /// Policy, rules and approvals beside the servers.
+    fn words(&mut self, object: &ast::Object<'_>, pointer: &str) {
+        let mut fields = Definition::new();
+        for property in &object.properties {
+            let key = property.name.as_str();
+            if settings::KEYS.contains(&key) {
+                // What is nested too deep is malformed, and a malformed list never counts as an absent one.
+                let value = self.convert(&property.value, pointer, 2).unwrap_or(Value::Bool(false));
+                fields.insert(key.to_owned(), value);
+            }
+        }
+        let (said, found) = settings::read(&fields);
+        self.said = said;
+        for mut diagnostic in found {
+            let key =
+                diagnostic.pointer.as_deref().and_then(|place| place.split('/').nth(1)).unwrap_or_default();
+            let place = object.properties.iter().rev().find(|property| property.name.as_str() == key);
+            let offset = place.map_or(object.range.start, |property| property.range.start);
+            let place = diagnostic.pointer.take().map(|place| format!("{pointer}{place}"));
+            self.tell(diagnostic, offset, place);
+        }
+    }
+
+    fn server_file(&mut self, object: &ast::Object<'_>) {
+        self.words(object, "");
         self.repeated_tables(object);
         let table = |key: &str| object.properties.iter().rev().find(|property| property.name.as_str() == key);
         // The editor's spelling first: among equal names the later one wins.
@@ -187,11 +271,14 @@ impl Reader<'_> {
 
     fn entry(&mut self, property: &ast::ObjectProp<'_>, pointer: &str) {
         let name = property.name.as_str();
-        let from_file = self.layer.shape == LayerShape::File;
+        let from_file = !matches!(self.layer.shape, LayerShape::Servers | LayerShape::Builtin);
         let (line, column) = self.positions.at(property.range.start);
         let origin = Arc::new(Origin {
             name: Arc::from(name),
             scope: self.layer.scope,
+            voice: self.layer.voice,
+            builtin: self.layer.shape == LayerShape::Builtin,
+            overriding: self.layer.overriding,
             file: self.layer.file.clone(),
             line: from_file.then_some(line),
             column: from_file.then_some(column),
@@ -274,6 +361,34 @@ impl Reader<'_> {
             }
         })
     }
+}
+
+/// A value as plain JSON; of equal keys the last counts.
+///
+/// # Errors
+/// What is nested too deep, or a number that JSON does not know.
+pub(crate) fn plain_value(value: &ast::Value<'_>, depth: usize) -> Result<Value, String> {
+    if depth > MAX_DEPTH {
+        return Err(format!("Nested deeper than {MAX_DEPTH} levels"));
+    }
+    Ok(match value {
+        ast::Value::StringLit(text) => Value::String(text.value.clone().into_owned()),
+        ast::Value::NumberLit(number) => Value::Number(
+            number.value.parse::<Number>().map_err(|_| "A number that JSON does not know".to_owned())?,
+        ),
+        ast::Value::BooleanLit(boolean) => Value::Bool(boolean.value),
+        ast::Value::NullKeyword(_) => Value::Null,
+        ast::Value::Array(array) => {
+            array.elements.iter().map(|item| plain_value(item, depth + 1)).collect::<Result<_, _>>()?
+        }
+        ast::Value::Object(object) => {
+            let mut fields = Definition::new();
+            for property in &object.properties {
+                fields.insert(property.name.as_str().to_owned(), plain_value(&property.value, depth + 1)?);
+            }
+            Value::Object(fields)
+        }
+    })
 }
 
 /// A name for a message: quoted, escaped and cut.

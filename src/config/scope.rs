@@ -57,6 +57,36 @@ impl Scope {
     }
 }
 
+/// Who wrote a definition or setting; decides what it may say. A scope says how strong a definition is, a
+/// voice how far its writer is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Voice {
+    /// A file of the repository: whoever wrote the code.
+    Repository,
+    /// The program that embeds us: options and calls.
+    Host,
+    /// The person, by a local file inside the project that is known to be theirs.
+    Local,
+    /// The person, by files of their home directory.
+    Person,
+    /// The organisation.
+    Organisation,
+}
+
+impl Voice {
+    /// The voice of a layer of a scope, unless more is known of it.
+    pub fn of(scope: Scope) -> Self {
+        match scope {
+            Scope::Connector | Scope::Plugin | Scope::Dynamic => Voice::Host,
+            Scope::User => Voice::Person,
+            Scope::Project => Voice::Repository,
+            Scope::Local => Voice::Local,
+            Scope::Managed | Scope::Enterprise => Voice::Organisation,
+        }
+    }
+}
+
 impl std::fmt::Display for Scope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::draft::Definition;
-use crate::config::scope::Scope;
+use crate::config::scope::{Scope, Voice};
 use crate::secret::{Redactor, SafeUrl, Secret, redact_arguments, split_arguments, url_secrets};
 
 /// A server as configured.
@@ -18,6 +18,8 @@ pub struct ServerSpec {
     pub name: Arc<str>,
     /// Scope of its definition.
     pub scope: Scope,
+    /// Who wrote the definition.
+    pub voice: Voice,
     /// Absolute path of the file; `None` for options.
     pub file: Option<Arc<str>>,
     /// Line of the name, from 1.
@@ -43,10 +45,20 @@ pub struct ServerSpec {
 }
 
 impl ServerSpec {
-    /// Whether both describe the same running server; scope, file and line do not matter.
+    /// Whether both describe the same running server, with the same rights; file and line do not matter.
     pub fn same_effect(&self, other: &Self) -> bool {
-        let placed = Self { scope: self.scope, file: self.file.clone(), line: self.line, ..other.clone() };
+        let placed = Self { file: self.file.clone(), line: self.line, ..other.clone() };
         *self == placed
+    }
+
+    /// As [`ServerSpec::same_effect`], whether it is switched on or off.
+    pub fn same_but_switch(&self, other: &Self) -> bool {
+        self.same_effect(&Self { disabled: self.disabled, ..other.clone() })
+    }
+
+    /// An editor: only some of its tools are taken over. (POL-10)
+    pub fn is_ide(&self) -> bool {
+        matches!(self.transport, TransportSpec::SseIde(_) | TransportSpec::WsIde(_))
     }
 
     /// Takes the secrets of this definition out of free text. (SEC-03)

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -12,6 +12,15 @@ use super::*;
 use crate::environment::{Environment, Platform};
 use crate::error::ErrorCode;
 
+/// A directory of its own for a test, removed by the system at its leisure.
+pub(crate) fn temporary(name: &str) -> PathBuf {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("switchboard-{name}-{}-{count}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    std::fs::canonicalize(path).unwrap()
+}
+
 fn environment(vars: &[(&str, &str)]) -> Environment {
     Environment {
         vars: vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
@@ -22,7 +31,10 @@ fn environment(vars: &[(&str, &str)]) -> Environment {
 }
 
 fn inputs(layers: Vec<RawLayer>) -> Inputs {
-    Inputs { layers, diagnostics: Vec::new(), options: ResolveOptions::new(&environment(&[]), None) }
+    let mut options = ResolveOptions::new(&environment(&[]), None);
+    // Most of these tests are about other stages; those about approval say what was approved.
+    options.approvals.all = true;
+    Inputs { layers, diagnostics: Vec::new(), options }
 }
 
 fn project(text: &str) -> RawLayer {
@@ -34,12 +46,23 @@ fn project(text: &str) -> RawLayer {
 fn case_inputs(case: &Value) -> Inputs {
     let layers = case["layers"].as_array().unwrap().iter().map(|layer| {
         let scope: Scope = serde_json::from_value(layer["scope"].clone()).unwrap();
-        match layer.get("options") {
-            Some(servers) => RawLayer::options(&servers.to_string()),
+        let mut raw = match layer.get("options") {
+            Some(servers) => RawLayer::host(scope, &servers.to_string()),
             None => {
                 RawLayer::file(scope, layer["file"].as_str().unwrap(), layer["text"].as_str().unwrap().into())
             }
+        };
+        match layer["shape"].as_str() {
+            Some("settings") => raw.shape = LayerShape::Settings,
+            Some("builtin") => raw.shape = LayerShape::Builtin,
+            Some(directory) => raw.shape = LayerShape::Directory(directory.into()),
+            None => {}
         }
+        if let Some(voice) = layer.get("voice") {
+            raw.voice = serde_json::from_value(voice.clone()).unwrap();
+        }
+        raw.overriding = layer["overriding"] == json!(true);
+        raw
     });
     let mut inputs = inputs(layers.collect());
     if let Some(vars) = case["environment"].as_object() {
@@ -53,8 +76,18 @@ fn case_inputs(case: &Value) -> Inputs {
             approved: approved
                 .map(|(name, seen)| (name.clone(), seen.as_object().cloned().map(Arc::new)))
                 .collect(),
-            all: false,
+            all: approvals["all"] == json!(true),
+            ..Approvals::default()
         };
+    }
+    if let Some(host) = case["host"].as_object() {
+        inputs.options.host = super::settings::read(host).0;
+    }
+    if let Some(relays) = case.get("relays") {
+        inputs.options.relays = serde_json::from_value(relays.clone()).unwrap();
+    }
+    if let Some(switches) = case.get("switches") {
+        inputs.options.switches = serde_json::from_value(switches.clone()).unwrap();
     }
     if let Some(names) = case.get("sdkInstances") {
         inputs.options.sdk_instances = serde_json::from_value(names.clone()).unwrap();
@@ -300,14 +333,14 @@ fn sec_03_redactor_of_a_server_knows_its_values() {
 fn options_are_read_as_declared() {
     assert!(ConfigOptions::from_json(Some("false")).unwrap().is_none());
     assert!(ConfigOptions::from_json(None).unwrap().is_some());
-    let options = ConfigOptions::from_json(Some(
-        r#"{"configDir":".x","env":{"A":"1","B":null},"approveProjectServers":false}"#,
-    ));
+    let options = ConfigOptions::from_json(Some(r#"{"configDir":".x","env":{"A":"1","B":null}}"#));
     let options = options.unwrap().unwrap();
     let resolve_options = ResolveOptions::new(&environment(&[("C", "3")]), Some(&options));
     assert_eq!(resolve_options.environment.vars, BTreeMap::from([("A".to_owned(), "1".to_owned())]));
-    assert!(!resolve_options.approvals.all);
-    for wrong in ["true", "5", "[]", r#"{"homeDir":5}"#, "{"] {
+    assert!(!resolve_options.approvals.all, "POL-01: nothing is approved by default");
+    for wrong in
+        ["true", "5", "[]", r#"{"homeDir":5}"#, "{", r#"{"configDir":"../x"}"#, r#"{"configDir":""}"#]
+    {
         let error = ConfigOptions::from_json(Some(wrong)).unwrap_err();
         assert_eq!(
             (error.code(), error.facts().parameter.as_deref()),
@@ -329,6 +362,22 @@ fn cfg_07_a_switch_wins_over_the_definition() {
 }
 
 #[test]
+fn h11_a_server_that_waits_for_a_login_hides_no_working_one() {
+    let user = r#"{"mcpServers":{"mine":{"type":"http","url":"https://a.test/mcp"}}}"#;
+    let plugin = RawLayer::host(Scope::Plugin, r#"{"plug":{"type":"http","url":"https://a.test/mcp"}}"#);
+    let mut inputs = inputs(vec![RawLayer::file(Scope::User, "/u.json", user.into()), plugin]);
+    let names = |inputs: &Inputs| -> Vec<String> {
+        resolve(inputs).servers.iter().map(|server| server.name.to_string()).collect()
+    };
+    assert_eq!(names(&inputs), ["mine"]);
+    inputs.options.unusable = BTreeSet::from(["mine".to_owned()]);
+    assert_eq!(names(&inputs), ["mine", "plug"]);
+    inputs.options.unusable.clear();
+    inputs.options.switches = BTreeMap::from([("mine".to_owned(), false)]);
+    assert_eq!(resolve(&inputs).server("plug").map(|server| server.disabled), Some(false), "it comes back");
+}
+
+#[test]
 fn cfg_12_difference_is_about_effects() {
     let old = resolve(&inputs(vec![project(
         "{\"mcpServers\":{\"a\":{\"command\":\"x\"},\"b\":{\"command\":\"x\"},\"c\":{\"command\":\"x\"}}}",
@@ -340,6 +389,67 @@ fn cfg_12_difference_is_about_effects() {
     let expected = Difference { added: names(&["d"]), removed: names(&["a"]), changed: names(&["b"]) };
     assert_eq!(diff(&old, &new), expected);
     assert_eq!(diff(&new, &new), Difference::default());
+}
+
+// ── schema ──────────────────────────────────────────────────────────────────────────────────────────────
+
+#[test]
+fn cfg_04_the_schema_for_editors_agrees_with_validation() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/mcp-config.schema.json");
+    let schema: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let url = "https://a.test/x";
+    let definitions = [
+        json!({ "command": "x" }),
+        json!({ "command": "x", "args": ["1"], "env": { "A": "b" }, "cwd": "/", "inheritEnv": ["A"], "start": "lazy" }),
+        json!({ "type": "stdio", "command": "x", "inheritEnv": "all", "toolTimeoutMs": "30s" }),
+        json!({ "type": "http", "url": url, "headers": { "A": "b" }, "headersHelper": ["x"], "oauth": false }),
+        json!({ "type": "streamable-http", "url": url, "proxy": false, "tls": { "ca": ["x"] } }),
+        json!({ "type": "sse", "url": url, "tools": { "include": ["a"] } }),
+        json!({ "type": "ws", "url": "wss://a.test" }),
+        json!({ "type": "sse-ide", "url": url, "ideName": "E", "authToken": "t" }),
+        json!({ "type": "claudeai-proxy", "url": url, "id": "1" }),
+        json!({ "command": 5 }),
+        json!({ "command": "x", "args": "y" }),
+        json!({ "command": "x", "colour": "red" }),
+        json!({ "type": "http" }),
+        json!({ "type": "telnet", "url": url }),
+        json!({ "type": "ws-ide", "url": "ws://a.test" }),
+        json!({ "type": "claudeai-proxy", "url": url }),
+        json!({ "args": [] }),
+        json!({ "command": "x", "start": "now" }),
+        json!({ "type": "http", "url": url, "tls": { "certificate": "x" } }),
+        json!({ "command": "x", "env": { "A": 1 } }),
+    ];
+    let mut good = 0;
+    for definition in definitions {
+        let resolution = resolve(&inputs(vec![RawLayer::options(&json!({ "s": definition }).to_string())]));
+        let flawless = resolution.errors.is_empty() && resolution.warnings.is_empty();
+        let file = json!({ "mcpServers": { "s": definition } });
+        assert_eq!(validator.is_valid(&file), flawless, "{definition}: {:?}", resolution.errors);
+        good += usize::from(flawless);
+    }
+    assert_eq!(good, 9);
+}
+
+#[test]
+fn cfg_07_two_hundred_servers_in_six_scopes_resolve_fast() {
+    let scopes = [Scope::Plugin, Scope::Dynamic, Scope::User, Scope::Project, Scope::Local, Scope::Managed];
+    let layers = scopes.map(|scope| {
+        let servers = (0..34).map(|n| {
+            let definition = json!({ "command": "npx", "args": ["-y", format!("pkg-{n}"), "${A:-x}"], "env": { "K": "v" } });
+            (format!("s{}", n + 10 * scope.strength() as usize), definition)
+        });
+        RawLayer::host(scope, &Value::Object(servers.collect()).to_string())
+    });
+    let mut inputs = inputs(layers.to_vec());
+    let denied: Vec<Value> =
+        (0..50).map(|n| json!({ "serverCommand": ["npx", "-y", format!("bad-{n}")] })).collect();
+    inputs.options.host.denied = denied;
+    let started = std::time::Instant::now();
+    assert!(resolve(&inputs).entries.len() >= 200);
+    // Far above the 20 ms of a release build: this build is not optimised and the machine may be busy.
+    assert!(started.elapsed() < std::time::Duration::from_secs(3), "{:?}", started.elapsed());
 }
 
 // ── loading ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -361,7 +471,7 @@ fn h9_loading_never_blocks_and_never_fails() {
     }
     let good = folder.join(".mcp.json");
     std::fs::write(&good, "{}").unwrap();
-    assert_eq!(load::load_project_file(&folder).layer.unwrap().bytes, b"{}");
+    assert_eq!(load_file(&good, Scope::Project).layer.unwrap().bytes, b"{}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -26,6 +26,10 @@ pub(crate) fn check_url(text: &str, schemes: &[&str]) -> Result<SafeUrl, String>
         return Err("The URL holds a user name or password; put credentials into headers".to_owned());
     }
     check_host(parts.host)?;
+    // Decided once and by the same rules as policy and connection: what they cannot read is refused here.
+    if url::Url::parse(trimmed).is_err() {
+        return Err("The URL cannot be read; look at its host".to_owned());
+    }
     Ok(SafeUrl::new(trimmed))
 }
 

@@ -12,7 +12,7 @@ use crate::config::draft::{Draft, Staged, pointer_step};
 use crate::config::expand::ExpandedDraft;
 use crate::config::fields::{Fields, kind_of};
 use crate::config::report::Fate;
-use crate::config::scope::Scope;
+use crate::config::scope::Voice;
 use crate::config::spec::{
     ConnectorSpec, HeadersHelper, IdeSpec, InheritEnv, OAuthChoice, ProtocolChoice, ProxyChoice, RemoteSpec,
     ServerSpec, StartPolicy, StdioSpec, Timeouts, TlsSpec, ToolFilter, TransportSpec,
@@ -59,7 +59,7 @@ fn missing_instance(fields: &mut Fields<'_>, spec: Option<&ServerSpec>, instance
 fn server_spec(fields: &mut Fields<'_>, draft: &Draft) -> Option<ServerSpec> {
     let kind = kind(fields)?;
     let transport = match kind {
-        Kind::Stdio => stdio(fields, draft.origin.scope).map(TransportSpec::Stdio),
+        Kind::Stdio => stdio(fields, draft.origin.voice).map(TransportSpec::Stdio),
         Kind::Http => remote(fields, &["https", "http"]).map(TransportSpec::Http),
         Kind::Sse => remote(fields, &["https", "http"]).map(TransportSpec::Sse),
         Kind::WebSocket => remote(fields, &["wss", "ws"]).map(TransportSpec::WebSocket),
@@ -95,6 +95,7 @@ fn server_spec(fields: &mut Fields<'_>, draft: &Draft) -> Option<ServerSpec> {
     Some(ServerSpec {
         name: Arc::clone(&draft.origin.name),
         scope: draft.origin.scope,
+        voice: draft.origin.voice,
         file: draft.origin.file.clone(),
         line: draft.origin.line,
         transport: transport?,
@@ -173,12 +174,12 @@ fn kind(fields: &mut Fields<'_>) -> Option<Kind> {
     None
 }
 
-fn stdio(fields: &mut Fields<'_>, scope: Scope) -> Option<StdioSpec> {
+fn stdio(fields: &mut Fields<'_>, voice: Voice) -> Option<StdioSpec> {
     let command = fields.required_text("command");
     let args = fields.texts("args").unwrap_or_default();
     let env = secrets(fields.text_map("env", refuse_variable));
     let cwd = fields.text("cwd");
-    let inherit_env = inherit_env(fields, scope);
+    let inherit_env = inherit_env(fields, voice);
     Some(StdioSpec { command: command?, args, env, cwd, inherit_env })
 }
 
@@ -202,13 +203,13 @@ fn secrets(texts: BTreeMap<String, String>) -> BTreeMap<String, Secret<String>> 
     texts.into_iter().map(|(name, value)| (name, Secret::new(value))).collect()
 }
 
-fn inherit_env(fields: &mut Fields<'_>, scope: Scope) -> InheritEnv {
+fn inherit_env(fields: &mut Fields<'_>, voice: Voice) -> InheritEnv {
     match fields.value("inheritEnv") {
-        Some(Value::String(word)) if word == "all" && scope == Scope::Project => {
+        Some(Value::String(word)) if word == "all" && voice == Voice::Repository => {
             fields.warn(
                 "NOT_HONOURED_HERE",
                 "/inheritEnv",
-                "A project file may not pass the whole environment on",
+                "A file of the repository may not pass the whole environment on",
             );
             InheritEnv::Named(Vec::new())
         }

@@ -75,7 +75,10 @@ async fn open_one(
     let listener = Arc::new(ClientListener { shared: Arc::clone(shared), generation });
     let tables = tables(shared, Arc::clone(&listener));
     let inbound = Arc::new(Inbound::new(listener, tables.clone()));
-    let transport = start_transport(shared, Arc::clone(&inbound), older).map_err(|error| {
+    // The one gate: whatever led here, the very definition that is connected to passes policy. (H14, B-025)
+    let passed = shared.settings.gate.check(&shared.spec);
+    let started = passed.and_then(|()| start_transport(shared, Arc::clone(&inbound), older));
+    let transport = started.map_err(|error| {
         let error = error.on(&server);
         Refused { kind: kind_of(&error), error, status: None }
     })?;

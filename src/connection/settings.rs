@@ -8,6 +8,7 @@ use super::backoff::Backoff;
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
+use crate::config::policy::Gate;
 use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
@@ -115,4 +116,6 @@ pub struct ConnectionSettings {
     pub tls: Option<TlsSpec>,
     /// Proxy of servers that name none of their own (PRX-01).
     pub proxy: ProxyChoice,
+    /// The policy that every attempt to connect passes.
+    pub gate: Gate,
 }

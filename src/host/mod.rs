@@ -34,16 +34,22 @@ pub enum QuestionKind {
     ElicitationResultHook,
     /// The words of a model (PRO-12).
     Sampling,
+    /// May this server of the repository run? (POL-01)
+    Approval,
+    /// The hook before a tool call. (POL-12)
+    PreToolUse,
 }
 
 impl QuestionKind {
     /// Every kind.
-    pub const ALL: [QuestionKind; 5] = [
+    pub const ALL: &'static [QuestionKind] = &[
         QuestionKind::Permission,
         QuestionKind::Elicitation,
         QuestionKind::ElicitationHook,
         QuestionKind::ElicitationResultHook,
         QuestionKind::Sampling,
+        QuestionKind::Approval,
+        QuestionKind::PreToolUse,
     ];
 
     /// Name of the host's callback.
@@ -54,6 +60,8 @@ impl QuestionKind {
             QuestionKind::ElicitationHook => "hooks.elicitation",
             QuestionKind::ElicitationResultHook => "hooks.elicitationResult",
             QuestionKind::Sampling => "onSampling",
+            QuestionKind::Approval => "onApproval",
+            QuestionKind::PreToolUse => "hooks.preToolUse",
         }
     }
 }

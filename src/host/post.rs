@@ -78,6 +78,16 @@ impl PostOffice {
         }
     }
 
+    /// Nobody waits for answers any more: every open question is withdrawn and fails. (LIF-06)
+    pub fn withdraw_all(&self) {
+        let open = std::mem::take(&mut *lock(&self.questions));
+        for (question, waiter) in open {
+            let closed = McpError::new(ErrorCode::ManagerClosed, "the manager was closed");
+            let _ = waiter.send(Err(closed));
+            self.deliver(Letter::Withdrawn { question });
+        }
+    }
+
     /// The other side is gone: nothing rings any more and open questions fail.
     pub fn shut(&self) {
         lock(&self.bell).take();
@@ -103,12 +113,24 @@ impl Host for PostOffice {
     }
 
     fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
+        self.ask_callback(kind.callback(), None, body)
+    }
+}
+
+impl PostOffice {
+    /// Asks a callback of the host, or the one that a view brought along.
+    pub fn ask_callback(
+        &self,
+        callback: &str,
+        view: Option<u32>,
+        body: String,
+    ) -> BoxFuture<'_, Result<String, McpError>> {
         let number = self.next_question.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         lock(&self.questions).insert(number, answer);
         let letter = format!(
-            "{{\"kind\":\"question\",\"question\":{number},\"callback\":\"{}\",\"body\":{body}}}",
-            kind.callback()
+            "{{\"kind\":\"question\",\"question\":{number},\"callback\":\"{callback}\",\"view\":{},\"body\":{body}}}",
+            view.map_or_else(|| "null".to_owned(), |view| view.to_string())
         );
         let open = OpenQuestion { post: self, number };
         self.deliver(Letter::Question { question: number, body: letter });

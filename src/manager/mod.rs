@@ -1,15 +1,21 @@
 //! The manager: the only type the binding knows. Composes configuration, connections, names, permission and
 //! calls; owns the table of connections.
 
+mod approval;
+mod audit;
 pub mod configuration;
 pub mod options;
+mod persist;
 pub mod prompts;
 pub mod registry;
 pub mod resources;
+mod rules;
 pub mod tools;
 pub mod verbs;
+mod view;
+mod watching;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
@@ -17,8 +23,9 @@ use std::sync::{Arc, Mutex, RwLock, Weak};
 use tokio::sync::watch;
 
 use crate::client::input::features_of;
-use crate::config::Resolution;
+use crate::config::policy::Gate;
 use crate::config::spec::ServerSpec;
+use crate::config::{Places, Resolution};
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, ConnectionListener, Parts, roots_json};
 use crate::diagnostic::Diagnostic;
@@ -26,12 +33,15 @@ use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::post::PostOffice;
 use crate::host::{Host, HostEvent};
-use crate::permission::{Memory, RuleSet};
 use crate::protocol::version::Era;
+use crate::permission::Memory;
 use crate::runtime::{lock, read, write};
+use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
+use audit::{AuditLog, AuditingHost};
 use options::Options;
 use registry::Registry;
+use rules::Rules;
 
 type Table = BTreeMap<String, Connection>;
 
@@ -48,8 +58,23 @@ pub struct Manager {
     options: Options,
     environment: Arc<Environment>,
     post: Arc<PostOffice>,
-    rules: RuleSet,
+    rules: RwLock<Arc<Rules>>,
     memory: Mutex<Memory>,
+    /// Where configuration files are; `None` with `config: false`.
+    places: Option<Places>,
+    state: StateDir,
+    /// What every attempt to connect passes.
+    gate: Gate,
+    audit_log: Option<Arc<AuditLog>>,
+    views: Mutex<view::Views>,
+    /// Last content of every file that could be read.
+    last_good: Mutex<configuration::LastGood>,
+    /// Servers that waited for a login when duplicates were last weighed.
+    waiting_for_login: Mutex<BTreeSet<String>>,
+    /// Definitions the host was asked about.
+    asked: Mutex<HashSet<String>>,
+    /// One round of questions for approval at a time.
+    asking: tokio::sync::Mutex<()>,
     roots: Arc<RwLock<Vec<String>>>,
     table: RwLock<Arc<Table>>,
     registry: RwLock<Arc<Registry>>,
@@ -75,7 +100,11 @@ impl Manager {
         let environment = Arc::new(Environment::capture());
         let options = Options::read(options, Arc::clone(&environment))?;
         let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
-        let (rules, findings) = RuleSet::compile(&options.permissions);
+        let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
+        let state = options.state_dir(places.as_ref());
+        let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
+        let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
+        let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
         let roots = match &options.roots {
             Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
             None => vec![file_uri(&options.cwd)],
@@ -84,8 +113,17 @@ impl Manager {
             options,
             environment,
             post: Arc::new(post),
-            rules,
+            rules: RwLock::default(),
             memory: Mutex::default(),
+            places,
+            state,
+            gate,
+            audit_log,
+            views: Mutex::default(),
+            last_good: Mutex::default(),
+            waiting_for_login: Mutex::default(),
+            asked: Mutex::default(),
+            asking: tokio::sync::Mutex::new(()),
             roots: Arc::new(RwLock::new(roots)),
             table: RwLock::default(),
             registry: RwLock::default(),
@@ -103,9 +141,6 @@ impl Manager {
                 "UNKNOWN_OPTION",
                 format!("the option \"{name}\" is not known"),
             ));
-        }
-        for finding in &findings {
-            manager.diagnose(finding);
         }
         Ok(manager)
     }
@@ -148,6 +183,10 @@ impl Manager {
     /// `SERVER_UNKNOWN` with near misses; where configuration keeps the server from running, why.
     async fn connection(&self, server: &str) -> Result<Connection, McpError> {
         self.loaded().await?;
+        if let Some(connection) = self.table().get(server) {
+            return Ok(connection.clone());
+        }
+        self.ask_approvals(Some(server)).await?;
         self.table().get(server).cloned().ok_or_else(|| self.unknown_server(server))
     }
 
@@ -174,7 +213,12 @@ impl Manager {
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
         settings.introduction.features = features_of(self.post.as_ref());
-        let host: Arc<PostOffice> = Arc::clone(&self.post);
+        let post: Arc<PostOffice> = Arc::clone(&self.post);
+        let host: Arc<dyn Host> = match &self.audit_log {
+            Some(log) => Arc::new(AuditingHost { post, log: Arc::clone(log) }),
+            None => post,
+        };
+        settings.gate = self.gate.clone();
         Connection::start(Parts {
             spec: Arc::clone(spec),
             settings: Arc::new(settings),
@@ -187,7 +231,13 @@ impl Manager {
     /// Gives names anew after a list or the table has changed.
     fn rename(&self) {
         let connections: Vec<Connection> = self.table().values().cloned().collect();
-        let (registry, findings) = Registry::build(&connections, &self.rules, self.options.max_tool_name);
+        let rules = Arc::clone(&read(&self.rules));
+        let naming = registry::Naming {
+            rules: &rules,
+            limit: self.options.max_tool_name,
+            ide_tools: &self.options.ide_tools,
+        };
+        let (registry, findings) = Registry::build(&connections, &naming);
         *write(&self.registry) = Arc::new(registry);
         for finding in findings {
             self.diagnose_once(&finding);
@@ -201,25 +251,13 @@ impl Manager {
     pub async fn connect_all(&self) -> Result<(), McpError> {
         self.loaded().await?;
         self.connected.store(true, Ordering::Relaxed);
-        let attempts: Vec<_> = self
-            .table()
-            .values()
-            .filter(|connection| connection.snapshot().state() != PublicState::Disabled)
-            .map(|connection| {
-                let connection = connection.clone();
-                tokio::spawn(async move {
-                    let outcome = connection.connect(false).await;
-                    (connection.spec().start, outcome)
-                })
-            })
-            .collect();
-        let mut first_failure = None;
-        for attempt in attempts {
-            if let Ok((Some(crate::config::spec::StartPolicy::Required), Err(error))) = attempt.await {
-                first_failure.get_or_insert(error);
-            }
-        }
-        first_failure.map_or(Ok(()), Err)
+        let before = self.table();
+        // A person who thinks about an approval keeps nobody else waiting for a start.
+        let nothing = Table::new();
+        let (first, asked) = tokio::join!(connect_table(&before, &nothing), self.ask_approvals(None));
+        asked?;
+        let second = connect_table(&self.table(), &before).await;
+        first.and(second)
     }
 
     /// Lists asked for before anything was connected connect first.
@@ -257,6 +295,7 @@ impl Manager {
             let _ = closing.wait_for(|closing| *closing == Closing::Done).await;
             return;
         }
+        self.post.withdraw_all();
         // A change under way ends first, so that no connection is left out.
         let _applying = self.applying.lock().await;
         let table = std::mem::take(&mut *write(&self.table));
@@ -325,6 +364,30 @@ impl Manager {
     }
 }
 
+/// Connects what is on and not in `done` at the same time; the error is that of a required server.
+async fn connect_table(table: &Table, done: &Table) -> Result<(), McpError> {
+    let attempts: Vec<_> = table
+        .iter()
+        .filter(|(name, connection)| {
+            !done.contains_key(*name) && connection.snapshot().state() != PublicState::Disabled
+        })
+        .map(|(_, connection)| {
+            let connection = connection.clone();
+            tokio::spawn(async move {
+                let outcome = connection.connect(false).await;
+                (connection.spec().start, outcome)
+            })
+        })
+        .collect();
+    let mut first_failure = None;
+    for attempt in attempts {
+        if let Ok((Some(crate::config::spec::StartPolicy::Required), Err(error))) = attempt.await {
+            first_failure.get_or_insert(error);
+        }
+    }
+    first_failure.map_or(Ok(()), Err)
+}
+
 fn closed_error() -> McpError {
     McpError::new(ErrorCode::ManagerClosed, "the manager was closed")
 }
@@ -363,6 +426,7 @@ impl ConnectionListener for Renaming {
     fn catalog_changed(&self) {
         if let Some(manager) = self.0.upgrade() {
             manager.rename();
+            manager.weigh_duplicates();
         }
     }
 }

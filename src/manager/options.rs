@@ -8,11 +8,14 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::audit;
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
-use crate::config::ConfigOptions;
+use crate::config::policy::Gate;
+use crate::config::settings::{RuleLists, Said};
 use crate::config::spec::{ProxyChoice, TlsSpec};
+use crate::config::{ConfigOptions, Places};
 use crate::connection::backoff::Backoff;
 use crate::connection::settings::{Clocks, ConnectionSettings};
 use crate::environment::Environment;
@@ -22,6 +25,7 @@ use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::sanitize::Sanitize;
 use crate::secret::{SafeUrl, Secret};
+use crate::state_dir::StateDir;
 use crate::transport::stdio::ShutdownTimes;
 use crate::transport::websocket::PingTimes;
 
@@ -34,8 +38,16 @@ pub struct Options {
     pub servers: Option<String>,
     /// Which files are read; `None` reads none.
     pub config: Option<ConfigOptions>,
-    /// Permission rules.
-    pub permissions: PermissionRules,
+    /// Policy and permission rules of the host.
+    pub said: Said,
+    /// Where state is kept; `None` is the default place.
+    pub state: Option<StateOption>,
+    /// Whether changes of configuration files are noticed.
+    pub watch: bool,
+    /// Tools of editors that are taken over.
+    pub ide_tools: Vec<String>,
+    /// Where the audit log goes.
+    pub audit: Option<audit::Target>,
     /// Roots as URIs; `None` means the working directory.
     pub roots: Option<Vec<String>>,
     /// Settings of every connection, before those of its server.
@@ -57,6 +69,18 @@ pub struct Options {
     /// Option names nobody knows.
     pub unknown: Vec<String>,
 }
+
+/// The option `stateDir`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateOption {
+    /// In memory only.
+    Memory,
+    /// A directory.
+    Directory(PathBuf),
+}
+
+/// Default of `ideAllowedTools` (POL-10).
+const IDE_TOOLS: [&str; 2] = ["executeCode", "getDiagnostics"];
 
 /// Every option of the public contract, those of later versions included: they are no typing mistakes.
 const KNOWN: &[&str] = &[
@@ -142,6 +166,13 @@ struct ClientInfo {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
+struct PolicyOption {
+    allowed_mcp_servers: Option<Vec<serde_json::Value>>,
+    denied_mcp_servers: Option<Vec<serde_json::Value>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
 struct RetryOption {
     attempts: Option<u32>,
     initial_delay_ms: Option<u64>,
@@ -221,10 +252,8 @@ impl Options {
             None => environment.cwd.clone(),
         };
         let connection = connection_settings(&members, &cwd, environment)?;
-        let config = match members.get("config").map(|raw| raw.get()) {
-            Some("false") => None,
-            _ => Some(take::<ConfigOptions>(&members, "config")?.unwrap_or_default()),
-        };
+        let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
+            .map_err(|error| invalid("config", error.message()))?;
         check_the_rest(&members)?;
         let mut unknown: Vec<String> =
             members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
@@ -235,7 +264,12 @@ impl Options {
         Ok(Self {
             servers: servers(&members)?,
             config,
-            permissions: take(&members, "permissions")?.unwrap_or_default(),
+            said: host_words(&members)?,
+            state: state_option(&members, &cwd)?,
+            watch: take(&members, "watchConfig")?.unwrap_or(false),
+            ide_tools: take(&members, "ideAllowedTools")?
+                .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
+            audit: audit_target(&members, &callbacks, &cwd)?,
             roots: take(&members, "roots")?,
             connection,
             permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),
@@ -246,7 +280,8 @@ impl Options {
             reserved_names: take(&members, "reservedServerNames")?
                 .unwrap_or_else(|| RESERVED.map(str::to_owned).to_vec()),
             callbacks: QuestionKind::ALL
-                .into_iter()
+                .iter()
+                .copied()
                 .filter(|kind| callbacks.iter().any(|name| name == kind.callback()))
                 .collect(),
             unknown,
@@ -268,6 +303,48 @@ fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
     choice(members, "onLargeOutput", &[("truncate", ()), ("file", ()), ("error", ())])?;
     choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
     Ok(())
+}
+
+impl Options {
+    /// The state directory these options ask for.
+    pub fn state_dir(&self, places: Option<&Places>) -> StateDir {
+        let directory = match &self.state {
+            Some(StateOption::Memory) => None,
+            Some(StateOption::Directory(path)) => Some(path.clone()),
+            None => places.and_then(Places::state_dir),
+        };
+        directory.map_or_else(StateDir::in_memory, StateDir::at)
+    }
+}
+
+fn state_option(members: &Members<'_>, cwd: &std::path::Path) -> Result<Option<StateOption>, McpError> {
+    match members.get("stateDir").map(|raw| raw.get()) {
+        Some("false") => Ok(Some(StateOption::Memory)),
+        _ => Ok(take::<String>(members, "stateDir")?.map(|path| StateOption::Directory(cwd.join(path)))),
+    }
+}
+
+fn audit_target(
+    members: &Members<'_>,
+    callbacks: &[String],
+    cwd: &std::path::Path,
+) -> Result<Option<audit::Target>, McpError> {
+    if callbacks.iter().any(|name| name == "auditLog") {
+        return Ok(Some(audit::Target::Host));
+    }
+    Ok(take::<String>(members, "auditLog")?.map(|path| audit::Target::File(cwd.join(path))))
+}
+
+/// Policy and permission rules as the host gives them; a mistake in their shape is the host's to correct.
+fn host_words(members: &Members<'_>) -> Result<Said, McpError> {
+    let policy = take::<PolicyOption>(members, "policy")?.unwrap_or_default();
+    let rules = take::<PermissionRules>(members, "permissions")?.unwrap_or_default();
+    Ok(Said {
+        allowed: policy.allowed_mcp_servers,
+        denied: policy.denied_mcp_servers.unwrap_or_default(),
+        rules: RuleLists { allow: rules.allow, ask: rules.ask, deny: rules.deny },
+        ..Said::default()
+    })
 }
 
 fn servers(members: &Members<'_>) -> Result<Option<String>, McpError> {
@@ -327,6 +404,7 @@ fn connection_settings(
             .unwrap_or(5),
         tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
         proxy: proxy(members)?,
+        gate: Gate::new(Vec::new(), ""),
     })
 }
 

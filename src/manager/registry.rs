@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::rules::Rules;
 use crate::call::output_schema::OutputSchema;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
 use crate::name::{self, Collision, NamedServer};
-use crate::permission::{Decision, RuleSet};
+use crate::permission::Decision;
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::tool::ToolDefinition;
 
@@ -55,6 +56,23 @@ impl PromptEntry {
     }
 }
 
+/// By what tools get their names and decisions.
+#[derive(Clone, Copy, Debug)]
+pub struct Naming<'a> {
+    /// Permission rules.
+    pub rules: &'a Rules,
+    /// Longest full name.
+    pub limit: usize,
+    /// Tools of editors that are taken over. (POL-10)
+    pub ide_tools: &'a [String],
+}
+
+impl Naming<'_> {
+    fn takes_over(&self, connection: &Connection, tool: &str) -> bool {
+        !connection.spec().is_ide() || self.ide_tools.iter().any(|taken| taken == tool)
+    }
+}
+
 /// Everything that has a name, as of one moment.
 #[derive(Debug, Default)]
 pub struct Registry {
@@ -75,7 +93,7 @@ struct ServerNames {
 
 impl Registry {
     /// Names everything that is known of `connections`; the findings are name collisions and repeated names.
-    pub fn build(connections: &[Connection], rules: &RuleSet, limit: usize) -> (Self, Vec<Diagnostic>) {
+    pub fn build(connections: &[Connection], naming: &Naming<'_>) -> (Self, Vec<Diagnostic>) {
         let mut registry = Self::default();
         let mut findings = Vec::new();
         let named: Vec<NamedServer<'_>> = connections
@@ -89,7 +107,7 @@ impl Registry {
         findings.extend(prefixes.collisions.iter().map(|pair| collision(pair).on(&pair.other)));
         for (connection, part) in connections.iter().zip(&prefixes.parts) {
             let prefix = name::item_prefix(part);
-            registry.add_server(connection, &prefix, (rules, limit), &mut findings);
+            registry.add_server(connection, &prefix, naming, &mut findings);
             registry.prefixes.push((prefix, connection.name().to_owned()));
         }
         (registry, findings)
@@ -99,7 +117,7 @@ impl Registry {
         &mut self,
         connection: &Connection,
         prefix: &str,
-        (rules, limit): (&RuleSet, usize),
+        naming: &Naming<'_>,
         findings: &mut Vec<Diagnostic>,
     ) {
         let server = connection.name();
@@ -107,8 +125,11 @@ impl Registry {
         let prompts = connection.catalog().prompts.known();
         let mut names = ServerNames::default();
         let wire: Vec<&str> = tools.iter().map(|tool| tool.wire_name.as_str()).collect();
-        for (index, full_name) in distinct_names(prefix, server, &wire, limit, findings) {
-            let verdict = rules.decide(server, wire[index]);
+        for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
+            if !naming.takes_over(connection, wire[index]) {
+                continue;
+            }
+            let verdict = naming.rules.decide(connection.spec(), wire[index]);
             let entry = Arc::new(ToolEntry {
                 full_name: Arc::clone(&full_name),
                 connection: connection.clone(),
@@ -123,7 +144,7 @@ impl Registry {
             self.tools.insert(full_name, entry);
         }
         let wire: Vec<&str> = prompts.iter().map(|prompt| prompt.wire_name.as_str()).collect();
-        for (index, full_name) in distinct_names(prefix, server, &wire, limit, findings) {
+        for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
             let entry = Arc::new(PromptEntry {
                 full_name: Arc::clone(&full_name),
                 connection: connection.clone(),

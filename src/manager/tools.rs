@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Manager;
+use super::persist::Persist;
 use super::registry::ToolEntry;
+use super::view::{View, ViewHost};
 use crate::call::gate::{Gatekeeper, Passage, pass};
+use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::output_schema::SchemaCheck;
 use crate::client::Request;
@@ -14,13 +17,13 @@ use crate::connection::status::PublicState;
 use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Delivery, ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::permission::Decision;
 use crate::protocol::negotiation::HEADER_MISMATCH;
+use crate::permission::{Decision, Remember, Verdict};
 use crate::runtime;
 use crate::transport::Mirrored;
 
@@ -49,6 +52,8 @@ pub struct CallOptions {
     pub progress: Option<ProgressSink>,
     /// JSON text of an object for `_meta`.
     pub meta: Option<String>,
+    /// The view that calls.
+    pub view: Option<u32>,
 }
 
 /// The result of a call and what it was a call of.
@@ -59,6 +64,8 @@ pub struct CallOutcome {
     pub result: MappedResult,
     /// Time from the call to the result.
     pub elapsed: Duration,
+    /// The arguments that were sent, where they are not those of the caller.
+    pub input: Option<String>,
 }
 
 /// How often a call that takes long is reported (CAL-01).
@@ -67,12 +74,22 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 const SURELY_FRESH: Duration = Duration::from_secs(1);
 
 impl Manager {
-    /// JSON text of the tools of all connected servers, or of one, which is connected if need be.
+    /// JSON text of the tools of all connected servers, or of one, which is connected if need be; in a view
+    /// those that exist there.
     ///
     /// # Errors
     /// With a server: why its list cannot be had. Without: none; what fails stands in the status.
-    pub async fn list_tools(&self, server: Option<&str>) -> Result<String, McpError> {
-        let connections = self.lists_of(server).await?;
+    pub async fn list_tools(&self, server: Option<&str>, view: Option<u32>) -> Result<String, McpError> {
+        let view = self.view(view)?;
+        if let (Some(view), Some(server)) = (&view, server)
+            && !view.has_server(server)
+        {
+            return Err(not_in_view(server));
+        }
+        let mut connections = self.lists_of(server).await?;
+        if let Some(view) = &view {
+            connections.retain(|(connection, _)| view.has_server(connection.name()));
+        }
         let reads = connections.iter().map(|(connection, live)| {
             let (connection, live) = (connection.clone(), live.clone());
             tokio::spawn(async move { connection.tools(&live).await.map(drop) })
@@ -89,7 +106,11 @@ impl Manager {
                 continue;
             }
             for entry in registry.tools_of(connection.name()) {
-                if entry.decision == Decision::Deny {
+                let offered = match &view {
+                    None => entry.decision != Decision::Deny,
+                    Some(view) => view.has(entry) && view.decide(entry).decision != Decision::Deny,
+                };
+                if !offered {
                     continue;
                 }
                 if text.len() > 1 {
@@ -128,46 +149,126 @@ impl Manager {
     ) -> Result<CallOutcome, McpError> {
         self.open_for_use()?;
         check_depth("args", &arguments)?;
+        let view = self.view(options.view)?;
+        let view = view.as_deref();
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
-            None => self.find_tool(target, &options).await?,
+            None => self.find_tool(target, &options, view).await?,
         };
+        if view.is_some_and(|view| !view.has(&entry)) {
+            return Err(Self::no_such_tool_here(target));
+        }
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
-        let arguments = self.pass_gate(&entry, arguments, &deadline).await?;
-        let params = tool_params(&entry, &arguments, options.meta.as_deref());
-        let reply = self.send_tool_call(&entry, &params, &deadline, options.progress.as_ref()).await;
-        let reply = reply.map_err(|error| timed(error, &deadline))?;
-        let result = self.map_tool_result(&entry, reply)?;
-        Ok(CallOutcome { entry, result, elapsed: deadline.elapsed() })
+        let passed = self.pass_gate(&entry, &arguments, &deadline, view).await?;
+        let sent = passed.as_deref().unwrap_or(&arguments);
+        let outcome = self.send_and_map(&entry, sent, &deadline, &options).await;
+        if self.is_audited() {
+            self.audit_call(&entry, sent.len(), &outcome, &deadline);
+        }
+        let result = outcome?;
+        Ok(CallOutcome { entry, result, elapsed: deadline.elapsed(), input: passed })
     }
 
-    /// The permission gate; the arguments that may be sent.
+    async fn send_and_map(
+        &self,
+        entry: &ToolEntry,
+        arguments: &str,
+        deadline: &Arc<Deadline>,
+        options: &CallOptions,
+    ) -> Result<MappedResult, McpError> {
+        let params = tool_params(entry, arguments, options.meta.as_deref());
+        let reply = self.send_tool_call(entry, &params, deadline, options.progress.as_ref()).await;
+        let reply = reply.map_err(|error| timed(error, deadline))?;
+        self.map_tool_result(entry, reply)
+    }
+
+    fn audit_call(
+        &self,
+        entry: &ToolEntry,
+        sent: usize,
+        outcome: &Result<MappedResult, McpError>,
+        deadline: &Deadline,
+    ) {
+        let (word, received) = match outcome {
+            Ok(result) if result.is_error => ("toolError", Some(result.value.len())),
+            Ok(result) => ("ok", Some(result.value.len())),
+            Err(error) => (error.code().as_str(), None),
+        };
+        let details = serde_json::json!({
+            "tool": entry.definition().wire_name,
+            "fullName": &*entry.full_name,
+            "bytesSent": sent,
+            "bytesReceived": received,
+            "elapsedMs": u64::try_from(deadline.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "outcome": word,
+        });
+        self.audit("call", entry.connection.name(), details);
+    }
+
+    /// Hook and permission; the arguments that may be sent, where they are not those given.
     async fn pass_gate(
         &self,
         entry: &ToolEntry,
-        arguments: String,
+        arguments: &str,
         deadline: &Deadline,
-    ) -> Result<String, McpError> {
+        view: Option<&View>,
+    ) -> Result<Option<String>, McpError> {
+        let outcome = self.ask_gate(entry, arguments, deadline, view).await;
+        if self.is_audited() {
+            let (word, layer, rule) = match &outcome {
+                Ok(_) => ("allow", None, entry.rule.as_deref()),
+                Err(error) => ("deny", error.facts().layer, error.facts().rule.as_deref()),
+            };
+            let details = serde_json::json!({
+                "tool": entry.definition().wire_name, "decision": word, "layer": layer, "rule": rule,
+            });
+            self.audit("permission", entry.connection.name(), details);
+        }
+        outcome
+    }
+
+    async fn ask_gate(
+        &self,
+        entry: &ToolEntry,
+        arguments: &str,
+        deadline: &Deadline,
+        view: Option<&View>,
+    ) -> Result<Option<String>, McpError> {
+        let patience = self.options.permission_timeout;
+        let host = ViewHost { post: self.post.as_ref(), view };
+        let tool = entry.definition();
+        let server = entry.connection.name();
+        let call = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
+        let rewritten = before(call, &host, patience, deadline).await?;
+        let verdict = match view {
+            Some(view) => view.decide(entry),
+            None => Verdict { decision: entry.decision, rule: entry.rule.as_deref() },
+        };
         let passage = Passage {
-            server: entry.connection.name(),
-            tool: entry.definition(),
+            server,
+            tool,
             full_name: &entry.full_name,
-            arguments: &arguments,
-            decision: entry.decision,
-            rule: entry.rule.as_deref(),
+            arguments: rewritten.as_deref().unwrap_or(arguments),
+            decision: verdict.decision,
+            rule: verdict.rule,
         };
         let keeper = Gatekeeper {
-            host: self.post.as_ref(),
-            memory: &self.memory,
-            patience: self.options.permission_timeout,
+            host: &host,
+            memory: view.map_or(&self.memory, |view| &view.memory),
+            patience,
+            keep: &|remember| self.keep_permission(remember, server, &tool.wire_name),
         };
-        let replaced = tokio::select! {
-            biased;
-            passed = pass(passage, keeper, deadline) => passed?,
-            () = self.closing() => return Err(super::closed_error()),
-        };
-        Ok(replaced.unwrap_or(arguments))
+        Ok(pass(passage, keeper, deadline).await?.or(rewritten))
+    }
+
+    /// Writes an allow rule for one tool to a settings file; a failure is told, the call goes on. (POL-08)
+    fn keep_permission(&self, remember: Remember, server: &str, tool: &str) {
+        let persist = if remember == Remember::User { Persist::User } else { Persist::Local };
+        if let Err(error) = self.write_allow_rule(persist, crate::name::build_tool_name(server, tool)) {
+            let message = format!("the permission holds for this session only: {}", error.message());
+            self.diagnose(&Diagnostic::warning("PERMISSION_NOT_KEPT", message).on(server));
+        }
     }
 
     /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
@@ -261,6 +362,7 @@ impl Manager {
         &self,
         target: &ToolTarget,
         options: &CallOptions,
+        view: Option<&View>,
     ) -> Result<Arc<ToolEntry>, McpError> {
         self.loaded().await?;
         if let Some(entry) = self.known_tool(target) {
@@ -273,6 +375,9 @@ impl Manager {
                 None => return Err(self.no_such_name(name)),
             },
         };
+        if view.is_some_and(|view| !view.has_server(&server)) {
+            return Err(Self::no_such_tool_here(target));
+        }
         let connection = self.connection(&server).await?;
         let clocks = connection.settings().clocks;
         let deadline = Deadline::start(clocks.tool(options.timeout, options.total));
@@ -284,7 +389,22 @@ impl Manager {
             connection.catalog().tools.mark_stale();
             connection.tools(&live).await?;
         }
+        if let (true, ToolTarget::Pair { tool, .. }) = (connection.spec().is_ide(), target)
+            && self.known_tool(target).is_none()
+            && connection.catalog().tools.known().iter().any(|known| known.wire_name == *tool)
+        {
+            return Err(not_taken_over(&server, tool));
+        }
         self.known_tool(target).ok_or_else(|| self.no_such_tool(&server, target))
+    }
+
+    /// A tool outside of a view does not exist there; nothing is said of what exists elsewhere.
+    fn no_such_tool_here(target: &ToolTarget) -> McpError {
+        let name = match target {
+            ToolTarget::Full(name) => name,
+            ToolTarget::Pair { tool, .. } => tool,
+        };
+        unknown(ErrorCode::ToolUnknown, format!("this view has no tool \"{}\"", shown(name)), Vec::new())
     }
 
     fn no_such_tool(&self, server: &str, target: &ToolTarget) -> McpError {
@@ -319,6 +439,19 @@ fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
     let message = format!("{parameter}: nested deeper than {}", json_scan::MAX_DEPTH);
     Err(McpError::new(ErrorCode::InvalidArgument, message)
         .with(|facts| facts.parameter = Some(parameter.to_owned())))
+}
+
+/// An editor's tool outside of `ideAllowedTools`. (POL-10, POL-11)
+fn not_taken_over(server: &str, tool: &str) -> McpError {
+    let message = format!("\"{}\" is not among ideAllowedTools", shown(tool));
+    McpError::new(ErrorCode::PermissionDenied, message).on(server).with(|facts| {
+        facts.layer = Some(PermissionLayer::Ide);
+        facts.rule = Some("ideAllowedTools".to_owned());
+    })
+}
+
+fn not_in_view(server: &str) -> McpError {
+    McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
 }
 
 pub(super) fn shown(name: &str) -> String {
@@ -406,13 +539,13 @@ impl Manager {
             let target = ToolTarget::Pair { server: server.to_owned(), tool: name.into_owned() };
             let entry = match self.known_tool(&target) {
                 Some(entry) => entry,
-                None => self.find_tool(&target, &options).await?,
+                None => self.find_tool(&target, &options, None).await?,
             };
             let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
-            let arguments = arguments.unwrap_or("{}").to_owned();
-            let passed = self.pass_gate(&entry, arguments, &deadline).await?;
+            let arguments = arguments.unwrap_or("{}");
+            let passed = self.pass_gate(&entry, arguments, &deadline, None).await?;
             let [meta] = json_scan::pick(params, ["_meta"]);
-            wire = tool_params(&entry, &passed, meta);
+            wire = tool_params(&entry, passed.as_deref().unwrap_or(arguments), meta);
             deadline
         } else {
             Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))

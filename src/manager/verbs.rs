@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::Manager;
+use super::configuration::AddOptions;
+use super::persist::Persist;
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
 use super::tools::CallOptions;
@@ -52,6 +54,8 @@ struct OfServer {
 struct MaybeServer {
     #[serde(default)]
     server: Option<String>,
+    #[serde(default)]
+    view: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -63,6 +67,8 @@ struct Limits {
     max_total_timeout_ms: Option<f64>,
     #[serde(default)]
     meta: Option<Box<RawValue>>,
+    #[serde(default)]
+    view: Option<u32>,
 }
 
 impl Limits {
@@ -77,6 +83,7 @@ impl Limits {
             total: millis(self.max_total_timeout_ms),
             progress,
             meta: self.meta.map(|meta| meta.get().to_owned()),
+            view: self.view,
         }
     }
 }
@@ -112,13 +119,23 @@ struct Ready {
 struct Add {
     name: String,
     config: Box<RawValue>,
-    connect: bool,
+    #[serde(flatten)]
+    options: AddOptions,
+}
+
+#[derive(Deserialize)]
+struct Removal {
+    server: String,
+    #[serde(default)]
+    persist: Option<Persist>,
 }
 
 #[derive(Deserialize)]
 struct Switch {
     server: String,
     enabled: bool,
+    #[serde(default)]
+    persist: bool,
 }
 
 #[derive(Deserialize)]
@@ -198,13 +215,18 @@ impl Manager {
     ) -> Result<Answer, McpError> {
         match verb {
             "load" => self.load().await.map(Answer::from),
-            "addServer" | "addSdkServer" | "removeServer" | "setServerEnabled" => {
+            "reload" => self.reload().await.map(Answer::from),
+            "addServer" | "addSdkServer" | "removeServer" | "setServerEnabled" | "approveServer"
+            | "rejectServer" => {
                 self.run_configuration(verb, payload).await
             }
             "connectAll" | "connect" | "ready" | "restart" | "disconnect" | "close" | "ping" => {
                 self.run_life(verb, payload).await
             }
-            "listTools" => Ok(self.list_tools(read::<MaybeServer>(payload)?.server.as_deref()).await?.into()),
+            "listTools" => {
+                let wanted: MaybeServer = read(payload)?;
+                Ok(self.list_tools(wanted.server.as_deref(), wanted.view).await?.into())
+            }
             "listPrompts" => {
                 Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())
             }
@@ -222,21 +244,30 @@ impl Manager {
         let name = match verb {
             "addServer" => {
                 let add: Add = read(payload)?;
-                self.add_server(&add.name, &add.config, add.connect).await?;
+                self.add_server(&add.name, &add.config, &add.options).await?;
                 add.name
             }
             "addSdkServer" => {
                 let add: Add = read(payload)?;
-                self.add_sdk_server(&add.name, &add.config, add.connect).await?;
+                self.add_sdk_server(&add.name, &add.config, &add.options).await?;
                 add.name
             }
             "removeServer" => {
-                self.remove_server(&read::<OfServer>(payload)?.server).await?;
+                let removal: Removal = read(payload)?;
+                self.remove_server(&removal.server, removal.persist).await?;
+                return Ok(nothing());
+            }
+            "approveServer" => {
+                self.approve_server(&read::<OfServer>(payload)?.server).await?;
+                return Ok(nothing());
+            }
+            "rejectServer" => {
+                self.reject_server(&read::<OfServer>(payload)?.server).await?;
                 return Ok(nothing());
             }
             _ => {
                 let switch: Switch = read(payload)?;
-                self.set_enabled(&switch.server, switch.enabled).await?;
+                self.set_enabled(&switch.server, switch.enabled, switch.persist).await?;
                 switch.server
             }
         };

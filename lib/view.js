@@ -1,0 +1,90 @@
+'use strict';
+// A view of a manager for a sub-agent: the same connections, fewer servers and tools. Which tools exist and run is
+// decided by the native half; prompts and resources are filtered by their server here.
+
+const errors = require('./errors.js');
+
+/** Option of the manager's methods: the view that calls. Nobody outside can name it. */
+const VIEW = Symbol('view');
+
+class McpView {
+  #manager;
+  #id;
+  #servers;
+
+  constructor(manager, id, servers) {
+    this.#manager = manager;
+    this.#id = id;
+    this.#servers = servers === undefined ? undefined : new Set(servers);
+  }
+
+  listTools(options) {
+    return this.#manager.listTools(this.#mine(options));
+  }
+
+  async searchTools(query, options) {
+    if (typeof this.#manager.searchTools !== 'function') throw unsupported('searchTools');
+    const seen = new Set((await this.listTools()).map(({ name }) => name));
+    const found = await this.#manager.searchTools(query, { ...options, limit: undefined });
+    return found.filter(({ name }) => seen.has(name)).slice(0, options?.limit);
+  }
+
+  callTool(tool, args, options) {
+    return this.#manager.callTool(tool, args, this.#mine(options));
+  }
+
+  callTools(calls, options) {
+    return this.#manager.callTools(calls, this.#mine(options));
+  }
+
+  async listPrompts(options) {
+    this.#check(options?.server);
+    return (await this.#manager.listPrompts(options)).filter(({ server }) => this.#has(server));
+  }
+
+  async getPrompt(name, args, options) {
+    const known = (await this.listPrompts({ signal: options?.signal })).some(
+      (prompt) => prompt.name === name,
+    );
+    if (!known) throw unknown('PROMPT_UNKNOWN', `this view has no prompt "${name}"`);
+    return this.#manager.getPrompt(name, args, options);
+  }
+
+  async listResources(options) {
+    this.#check(options?.server);
+    return (await this.#manager.listResources(options)).filter(({ server }) => this.#has(server));
+  }
+
+  async readResource(server, uri, options) {
+    this.#check(server);
+    return this.#manager.readResource(server, uri, options);
+  }
+
+  status(server) {
+    if (server !== undefined) return this.#has(server) ? this.#manager.status(server) : undefined;
+    return this.#manager.status().filter(({ name }) => this.#has(name));
+  }
+
+  #has(server) {
+    return this.#servers === undefined || this.#servers.has(server);
+  }
+
+  #check(server) {
+    if (server !== undefined && !this.#has(server))
+      throw unknown('SERVER_UNKNOWN', 'this view has no such server', server);
+  }
+
+  #mine(options) {
+    return { ...options, [VIEW]: this.#id };
+  }
+}
+
+function unknown(code, message, server) {
+  return errors.fromWire({ class: 'McpServerError', code, message, server, retryable: false }, unknown);
+}
+
+function unsupported(name) {
+  return new TypeError(`${name} is not available in this version`);
+}
+
+module.exports = { McpView, VIEW };

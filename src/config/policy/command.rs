@@ -1,0 +1,200 @@
+//! Commands in policy entries. Allow compares the whole array; deny looks through wrappers. (POL-04)
+
+use std::collections::BTreeSet;
+
+use super::Lookup;
+
+/// Deepest nesting of wrappers that is looked through.
+const MAX_DEPTH: usize = 8;
+/// Most readings of one command that are compared.
+const MAX_READINGS: usize = 256;
+
+/// A command with all its arguments.
+#[derive(Clone, Debug)]
+pub struct CommandRule {
+    words: Vec<String>,
+}
+
+impl CommandRule {
+    /// A rule for an array of words; `None` for an empty one.
+    pub fn new(words: Vec<String>) -> Option<Self> {
+        words.first().is_some_and(|command| !command.trim().is_empty()).then_some(Self { words })
+    }
+
+    /// Whether the command is exactly this one, for allow.
+    pub fn is(&self, argv: &[String]) -> bool {
+        self.words == argv
+    }
+
+    /// Whether the command is, starts or leads to this one, for deny.
+    pub fn reaches(&self, argv: &[String], lookup: Lookup<'_>) -> bool {
+        let mut readings = BTreeSet::new();
+        read(argv, 0, &mut readings);
+        let Some((wanted, arguments)) = self.words.split_first() else { return false };
+        let wanted = spellings(wanted, lookup);
+        readings.iter().any(|reading| {
+            reading.split_first().is_some_and(|(command, given)| {
+                given == arguments && !spellings(command, lookup).is_disjoint(&wanted)
+            })
+        })
+    }
+}
+
+/// Every way to spell a command: as written, its base name, where it leads to.
+fn spellings(command: &str, lookup: Lookup<'_>) -> BTreeSet<String> {
+    let mut all = BTreeSet::from([command.to_owned(), base_name(command)]);
+    if let Some(path) = lookup(command) {
+        all.insert(base_name(&path));
+        all.insert(path);
+    }
+    all
+}
+
+/// Name of a program: no directory, no extension of Windows, in lower case, without the dots and spaces at its
+/// end that Windows ignores.
+fn base_name(command: &str) -> String {
+    let name = command.rsplit(['/', '\\']).next().unwrap_or(command);
+    let name = name.trim_end_matches(['.', ' ']).to_lowercase();
+    match name.rsplit_once('.') {
+        Some((stem, "exe" | "cmd" | "bat" | "com" | "ps1")) if !stem.is_empty() => stem.to_owned(),
+        _ => name,
+    }
+}
+
+/// Adds the command and everything it wraps.
+fn read(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    if depth > MAX_DEPTH || readings.len() >= MAX_READINGS || !readings.insert(words.to_vec()) {
+        return;
+    }
+    let Some((command, args)) = words.split_first() else { return };
+    match base_name(command).as_str() {
+        "env" => read_env(args, depth, readings),
+        "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "mksh" => read_shell(args, depth, readings),
+        "cmd" => read_after_switch(args, &["/c", "/k", "/r"], depth, readings),
+        "powershell" | "pwsh" => read_after_switch(args, &["-c", "-command"], depth, readings),
+        "busybox" | "toybox" | "nohup" | "setsid" | "exec" | "command" | "time" | "sudo" | "doas"
+        | "nice" | "ionice" | "stdbuf" | "timeout" | "xargs" | "chronic" | "unbuffer" | "start" | "call" => {
+            read_later_words(args, depth, readings);
+        }
+        _ => {}
+    }
+}
+
+/// Which of these words is the command depends on the wrapper's own options, so every one is tried.
+fn read_later_words(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    for at in 0..args.len().min(16) {
+        read(&args[at..], depth + 1, readings);
+    }
+}
+
+fn read_env(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    for (at, word) in args.iter().enumerate().take(64) {
+        let split = word.strip_prefix("-S").or_else(|| word.strip_prefix("--split-string="));
+        match split {
+            Some("") => {}
+            Some(line) => {
+                let mut words = shell_words(line).concat();
+                words.extend(args[at + 1..].iter().cloned());
+                read_assigned(&words, depth, readings);
+            }
+            None if word == "--split-string" => {}
+            None => {}
+        }
+        if matches!(word.as_str(), "-S" | "--split-string" | "-vS" | "-iS") && at + 1 < args.len() {
+            let mut words = shell_words(&args[at + 1]).concat();
+            words.extend(args[at + 2..].iter().cloned());
+            read_assigned(&words, depth, readings);
+        }
+        if !word.starts_with('-') && !is_assignment(word) {
+            read(&args[at..], depth + 1, readings);
+        }
+    }
+}
+
+/// A command behind assignments `NAME=value`.
+fn read_assigned(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    let start = words.iter().take_while(|word| is_assignment(word)).count();
+    if start < words.len() {
+        read(&words[start..], depth + 1, readings);
+    }
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+/// `-c`, also among other letters as in `-lc`, and the text behind it.
+fn read_shell(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    let is_command_flag = |word: &String| {
+        word == "--command" || (word.starts_with('-') && !word.starts_with("--") && word.contains('c'))
+    };
+    if let Some(at) = args.iter().position(is_command_flag) {
+        for text in args.iter().skip(at + 1).take(16) {
+            for words in shell_words(text) {
+                read_assigned(&words, depth, readings);
+            }
+        }
+    }
+}
+
+/// `cmd /c` and its relatives: the words behind the switch, also as one text.
+fn read_after_switch(args: &[String], switches: &[&str], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    let Some(at) = args.iter().position(|word| {
+        let lower = word.to_lowercase();
+        switches.iter().any(|switch| lower == *switch || lower.ends_with(switch))
+    }) else {
+        return;
+    };
+    let rest = &args[at + 1..];
+    read_later_words(rest, depth, readings);
+    for words in shell_words(&rest.join(" ")) {
+        read_assigned(&words, depth, readings);
+        read_later_words(&words, depth, readings);
+    }
+}
+
+/// The simple commands of a shell text, each as its words. Quotes and backslashes are undone; substitutions
+/// are read as further commands.
+fn shell_words(text: &str) -> Vec<Vec<String>> {
+    let mut commands: Vec<Vec<String>> = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut letters = text.chars().take(64 * 1024).peekable();
+    let mut quote = None;
+    while let Some(c) = letters.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None | Some('"'), '\\') => {
+                if let Some(next) = letters.next() {
+                    word.get_or_insert_default().push(next);
+                }
+            }
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`' | '{' | '}') => {
+                end_word(&mut word, &mut commands);
+                commands.push(Vec::new());
+            }
+            (None, c) if c.is_whitespace() => end_word(&mut word, &mut commands),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    end_word(&mut word, &mut commands);
+    commands.retain(|words| !words.is_empty());
+    for words in &mut commands {
+        let leading = words.iter().take_while(|word| is_assignment(word)).count();
+        if leading < words.len() {
+            words.drain(..leading);
+        }
+    }
+    commands
+}
+
+fn end_word(word: &mut Option<String>, commands: &mut [Vec<String>]) {
+    if let (Some(word), Some(words)) = (word.take(), commands.last_mut()) {
+        words.push(word);
+    }
+}

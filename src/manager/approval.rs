@@ -1,0 +1,288 @@
+//! What people said about the servers of a repository: kept in the state directory, asked for where the host
+//! can answer. (POL-01, POL-02)
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Manager;
+use crate::config::approve::{Decision, Pending, fingerprint, loader_variables};
+use crate::config::draft::{Definition, Draft};
+use crate::config::report::Fate;
+use crate::diagnostic::Diagnostic;
+use crate::error::{ErrorCode, McpError};
+use crate::host::{Host, QuestionKind};
+use crate::runtime::{lock, read};
+use crate::state_dir::StateDir;
+
+/// File of the state directory.
+const FILE: &str = "approvals.json";
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Approved,
+    Seen,
+    Rejected,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    word: Word,
+    #[serde(default)]
+    fingerprint: String,
+    #[serde(default)]
+    definition: Arc<Definition>,
+}
+
+/// Entries by file and name.
+type Stored = BTreeMap<String, BTreeMap<String, Entry>>;
+
+/// Everything that was said so far. A file that cannot be read says nothing.
+pub(super) fn stored(state: &StateDir) -> BTreeMap<(String, String), Decision> {
+    let mut decisions = BTreeMap::new();
+    for (file, entries) in parse(state.read(FILE)) {
+        for (name, entry) in entries {
+            // A definition that was changed by hand is not what was approved.
+            let genuine = entry.fingerprint == fingerprint(&entry.definition);
+            let decision = match entry.word {
+                Word::Rejected => Decision::Rejected,
+                Word::Approved if genuine => Decision::Approved(entry.definition),
+                Word::Seen if genuine => Decision::SeenByName(entry.definition),
+                Word::Approved | Word::Seen => continue,
+            };
+            decisions.insert((file.clone(), name), decision);
+        }
+    }
+    decisions
+}
+
+fn parse(text: Option<Vec<u8>>) -> Stored {
+    text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+/// Keeps what was said about entries.
+pub(super) fn keep(state: &StateDir, said: &[(Draft, Decision)]) -> Result<(), McpError> {
+    state.update(FILE, |now| {
+        let mut stored = parse(now);
+        for (draft, decision) in said {
+            let file = draft.origin.file.as_deref().unwrap_or_default().to_owned();
+            let (word, definition) = match decision {
+                Decision::Approved(definition) => (Word::Approved, Arc::clone(definition)),
+                Decision::SeenByName(definition) => (Word::Seen, Arc::clone(definition)),
+                Decision::Rejected => (Word::Rejected, Arc::clone(&draft.definition)),
+            };
+            let entry = Entry { word, fingerprint: fingerprint(&definition), definition };
+            stored.entry(file).or_default().insert(draft.origin.name.to_string(), entry);
+        }
+        serde_json::to_vec(&stored).unwrap_or_default()
+    })
+}
+
+impl Manager {
+    /// Keeps what entries approved by name alone look like now, so that a change is seen. The caller holds
+    /// `applying`.
+    pub(super) fn keep_seen(&self, drafts: &[Draft]) {
+        if drafts.is_empty() {
+            return;
+        }
+        let said: Vec<_> = drafts
+            .iter()
+            .map(|draft| (draft.clone(), Decision::SeenByName(Arc::clone(&draft.definition))))
+            .collect();
+        if let Err(error) = keep(&self.state, &said) {
+            self.diagnose_once(&Diagnostic::warning("CONFIG_WRITE_FAILED", error.message()));
+        }
+    }
+
+    /// Asks the host about every server that waits for approval and was not asked about yet.
+    pub(super) async fn ask_approvals(&self, only: Option<&str>) -> Result<(), McpError> {
+        if !self.post.can_answer(QuestionKind::Approval) {
+            return Ok(());
+        }
+        let _asking = self.asking.lock().await;
+        let pending = read(&self.resolution).as_ref().map(|now| now.pending.clone()).unwrap_or_default();
+        let mut names: BTreeMap<Arc<str>, Vec<Pending>> = BTreeMap::new();
+        for one in pending {
+            if only.is_none_or(|name| name == &*one.draft.origin.name) {
+                names.entry(Arc::clone(&one.draft.origin.name)).or_default().push(one);
+            }
+        }
+        let questions = names.into_values().map(|entries| self.ask_about(entries));
+        let said: Vec<(Draft, Decision)> =
+            futures_util::future::join_all(questions).await.into_iter().flatten().collect();
+        if said.is_empty() {
+            return Ok(());
+        }
+        self.say(said).await
+    }
+
+    /// Asks about the entries of one name, strongest first, until one is approved.
+    async fn ask_about(&self, entries: Vec<Pending>) -> Vec<(Draft, Decision)> {
+        let mut said = Vec::new();
+        for Pending { draft, before } in entries {
+            let key = format!(
+                "{}\n{}\n{}",
+                draft.origin.file.as_deref().unwrap_or_default(),
+                draft.origin.name,
+                fingerprint(&draft.definition)
+            );
+            if !lock(&self.asked).insert(key) {
+                continue;
+            }
+            match self.ask_one(&draft, before.as_deref()).await.as_deref() {
+                Some("approved") => {
+                    let definition = Arc::clone(&draft.definition);
+                    said.push((draft, Decision::Approved(definition)));
+                    break;
+                }
+                Some("rejected") => said.push((draft, Decision::Rejected)),
+                _ => {}
+            }
+        }
+        said
+    }
+
+    async fn ask_one(&self, draft: &Draft, before: Option<&Definition>) -> Option<String> {
+        let body = self.approval_request(draft, before).to_string();
+        let answer = tokio::select! {
+            biased;
+            answer = self.post.ask(QuestionKind::Approval, body) => answer,
+            () = tokio::time::sleep(self.options.permission_timeout) => return None,
+        };
+        match answer {
+            Ok(text) => serde_json::from_str(&text).ok(),
+            Err(error) => {
+                let message = format!("onApproval failed, so the server waits: {}", error.message());
+                self.diagnose(&Diagnostic::warning("APPROVAL_FAILED", message).on(&draft.origin.name));
+                None
+            }
+        }
+    }
+
+    /// The `ApprovalRequest`, without its signal. The definition is shown as it was written: who approves has to
+    /// see everything.
+    fn approval_request(&self, draft: &Draft, before: Option<&Definition>) -> Value {
+        let file = draft.origin.file.as_deref().unwrap_or_default();
+        let project = self.places.as_ref().map(|places| places.project.clone()).unwrap_or_default();
+        let real = |path: &std::path::Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let outside = !real(std::path::Path::new(file)).starts_with(real(&project));
+        let mut request = json!({
+            "server": &*draft.origin.name,
+            "file": file,
+            "outsideProject": outside,
+            "config": &*draft.definition,
+            "warnings": warnings(&draft.definition),
+        });
+        if let (Some(before), Some(fields)) = (before, request.as_object_mut()) {
+            fields.insert("changedSince".to_owned(), Value::Object(before.clone()));
+        }
+        request
+    }
+
+    /// Keeps decisions and puts them in force.
+    async fn say(&self, said: Vec<(Draft, Decision)>) -> Result<(), McpError> {
+        let _applying = self.applying.lock().await;
+        keep(&self.state, &said)?;
+        for (draft, decision) in &said {
+            let word = if *decision == Decision::Rejected { "rejected" } else { "approved" };
+            self.audit("config", &draft.origin.name, json!({ "approval": word }));
+        }
+        self.apply().await.map(drop)
+    }
+
+    /// Approves a server of the repository as it stands now; it connects if the others are.
+    ///
+    /// # Errors
+    /// `SERVER_UNKNOWN`; `SERVER_REJECTED` where a file rejects it by name; `CONFIG_WRITE_FAILED`.
+    pub async fn approve_server(&self, name: &str) -> Result<(), McpError> {
+        let drafts = self.of_repository(name).await?;
+        let resolution = read(&self.resolution).clone();
+        if resolution.as_ref().is_some_and(|now| now.combined.rejected.contains(name)) {
+            let message = "the server is named in disabledMcpjsonServers; take it out there";
+            return Err(McpError::new(ErrorCode::ServerRejected, message).on(name));
+        }
+        let waits = |draft: &&Draft| {
+            let entries = resolution.iter().flat_map(|now| &now.entries);
+            entries
+                .filter(|entry| entry.name == draft.origin.name && entry.file == draft.origin.file)
+                .any(|entry| matches!(entry.fate, Fate::PendingApproval | Fate::Rejected))
+        };
+        let strongest = drafts.iter().filter(waits).max_by_key(|draft| draft.origin.strength());
+        let Some(draft) = strongest else { return Ok(()) };
+        self.say(vec![(draft.clone(), Decision::Approved(Arc::clone(&draft.definition)))]).await?;
+        self.connect_later(&[name.to_owned()]);
+        Ok(())
+    }
+
+    /// Rejects a server of the repository, in every file that brings it.
+    ///
+    /// # Errors
+    /// `SERVER_UNKNOWN`, `CONFIG_WRITE_FAILED`.
+    pub async fn reject_server(&self, name: &str) -> Result<(), McpError> {
+        let drafts = self.of_repository(name).await?;
+        self.say(drafts.into_iter().map(|draft| (draft, Decision::Rejected)).collect()).await
+    }
+
+    /// The entries of a name that the repository brings. None of a server that is known otherwise is no error.
+    async fn of_repository(&self, name: &str) -> Result<Vec<Draft>, McpError> {
+        self.loaded().await?;
+        let resolution = read(&self.resolution).clone();
+        let all = resolution.iter().flat_map(|now| &now.of_repository);
+        let drafts: Vec<Draft> = all.filter(|draft| &*draft.origin.name == name).cloned().collect();
+        if drafts.is_empty() && !self.table().contains_key(name) {
+            return Err(self.unknown_server(name));
+        }
+        Ok(drafts)
+    }
+}
+
+/// What a person should know before approving: floating packages (B-028), variables that load code (B-016),
+/// variables of this machine that go in (B-005).
+fn warnings(definition: &Definition) -> Vec<Value> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    if let Some(package) = floating_package(definition) {
+        found.push(("unpinned", format!("{package} has no exact version; it may be other code tomorrow")));
+    }
+    for name in loader_variables(definition) {
+        found.push(("loaderVariable", format!("{name} makes programs load other code")));
+    }
+    for name in variables(&Value::Object(definition.clone())) {
+        found.push(("variable", format!("The value of {name} goes in")));
+    }
+    found.into_iter().map(|(code, message)| json!({ "code": code, "message": message })).collect()
+}
+
+/// The package that `npx`, `uvx` and their relatives fetch, if it names no exact version.
+fn floating_package(definition: &Definition) -> Option<String> {
+    let command = definition.get("command")?.as_str()?;
+    let name = command.rsplit(['/', '\\']).next()?.trim_end_matches(".cmd").trim_end_matches(".exe");
+    if !matches!(name, "npx" | "bunx" | "pnpx" | "uvx" | "pipx") {
+        return None;
+    }
+    let args = definition.get("args")?.as_array()?;
+    let package =
+        args.iter().filter_map(Value::as_str).find(|word| !word.starts_with('-') && *word != "run")?;
+    let version = package.trim_start_matches('@').split_once('@').map(|(_, version)| version);
+    let version = version.or_else(|| package.split_once("==").map(|(_, version)| version));
+    let exact = version.is_some_and(|version| {
+        version.starts_with(|c: char| c.is_ascii_digit())
+            && !version.contains(['x', '*', '^', '~', '>', '<', ' '])
+            && version.matches('.').count() >= 2
+    });
+    (!exact).then(|| package.to_owned())
+}
+
+/// Names of variables that a definition refers to, each once.
+fn variables(value: &Value) -> std::collections::BTreeSet<String> {
+    match value {
+        Value::String(text) => {
+            crate::config::expand::expand_env(text, &|_| None).missing.into_iter().collect()
+        }
+        Value::Array(items) => items.iter().flat_map(variables).collect(),
+        Value::Object(fields) => fields.values().flat_map(variables).collect(),
+        _ => std::collections::BTreeSet::new(),
+    }
+}

@@ -1,0 +1,197 @@
+//! The audit log: what happened, one JSON object a line, for a file or the host. (SEC-07)
+//!
+//! Arguments are never written; names, sizes, durations and outcomes are.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+
+use super::Manager;
+use crate::error::McpError;
+use crate::host::post::PostOffice;
+use crate::host::{Host, HostEvent, QuestionKind};
+use crate::runtime::lock;
+use crate::transport::BoxFuture;
+use crate::transport::in_process::{Channels, Script, Word};
+
+/// Where the log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To a file, created for the owner alone.
+    File(PathBuf),
+    /// To the host's function.
+    Host,
+}
+
+/// The log of a manager.
+#[derive(Debug)]
+pub(super) struct AuditLog {
+    target: Target,
+    file: Mutex<Option<File>>,
+}
+
+impl AuditLog {
+    /// A log; its file is opened with the first line.
+    pub(super) fn new(target: Target) -> Self {
+        Self { target, file: Mutex::default() }
+    }
+
+    /// Writes a line. A line that cannot be written is the only trace of that: the first failure is returned.
+    fn write(&self, post: &PostOffice, line: String) -> std::io::Result<()> {
+        match &self.target {
+            Target::Host => {
+                post.emit(HostEvent { name: "audit", body: line, key: None });
+                Ok(())
+            }
+            Target::File(path) => {
+                let mut file = lock(&self.file);
+                if file.is_none() {
+                    *file = Some(open(path)?);
+                }
+                // One write a line, so that lines of several processes never mix.
+                file.as_mut().map_or(Ok(()), |file| file.write_all(format!("{line}\n").as_bytes()))
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn open(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+impl Manager {
+    /// Writes an event with details, if there is a log.
+    pub(super) fn audit(&self, kind: &str, server: &str, details: Value) {
+        let Some(log) = &self.audit_log else { return };
+        if let Err(error) = log.write(&self.post, line(kind, server, details)) {
+            let message = format!("the audit log cannot be written: {error}");
+            self.diagnose_once(&crate::diagnostic::Diagnostic::error("AUDIT_LOG_FAILED", message));
+        }
+    }
+
+    /// Whether anybody listens; spares making details nobody reads.
+    pub(super) fn is_audited(&self) -> bool {
+        self.audit_log.is_some()
+    }
+}
+
+/// JSON text of an `AuditEvent`.
+fn line(kind: &str, server: &str, details: Value) -> String {
+    let mut event = Map::new();
+    event.insert("time".to_owned(), timestamp().into());
+    event.insert("kind".to_owned(), kind.into());
+    event.insert("server".to_owned(), server.into());
+    if let Value::Object(details) = details {
+        event.extend(details);
+    }
+    Value::Object(event).to_string()
+}
+
+/// Now in the form of RFC 3339, UTC, with milliseconds.
+fn timestamp() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
+}
+
+/// Date of a day counted from 1970-01-01, by the calendar's cycle of 400 years.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+/// The host as connections see it where there is an audit log: changes of state are written down on their way.
+pub(super) struct AuditingHost {
+    pub(super) post: Arc<PostOffice>,
+    pub(super) log: Arc<AuditLog>,
+}
+
+impl Script for AuditingHost {
+    fn channels(&self) -> &Channels {
+        self.post.channels()
+    }
+
+    fn say(&self, channel: u32, word: Word, room: usize) -> Result<(), usize> {
+        self.post.say(channel, word, room)
+    }
+}
+
+impl Host for AuditingHost {
+    fn emit(&self, event: HostEvent) {
+        if event.name == "status"
+            && let Ok(Value::Object(status)) = serde_json::from_str(&event.body)
+            && let Some((kind, server, details)) = transition(&status)
+        {
+            // A failure shows with the next line the manager writes itself.
+            let _ = self.log.write(&self.post, line(kind, server, details));
+        }
+        self.post.emit(event);
+    }
+
+    fn can_answer(&self, kind: QuestionKind) -> bool {
+        self.post.can_answer(kind)
+    }
+
+    fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
+        self.post.ask(kind, body)
+    }
+}
+
+fn transition(status: &Map<String, Value>) -> Option<(&'static str, &str, Value)> {
+    let text = |key: &str| status.get(key).and_then(Value::as_str);
+    let (state, from, server) = (text("state")?, text("from"), text("name")?);
+    let kind = match (from, state) {
+        (_, "connected") => "connect",
+        (Some("connected"), _) => "disconnect",
+        (_, "needs-auth") => "auth",
+        (_, "failed") => "connect",
+        _ => return None,
+    };
+    Some((kind, server, serde_json::json!({ "state": state, "from": from, "code": text("code") })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sec_07_dates() {
+        for (days, date) in
+            [(0, (1970, 1, 1)), (11_016, (2000, 2, 29)), (19_723, (2024, 1, 1)), (20_786, (2026, 11, 29))]
+        {
+            assert_eq!(civil(days), date, "{days}");
+        }
+    }
+
+    #[test]
+    fn sec_07_only_changes_that_matter() {
+        let status = |from: &str, state: &str| {
+            let value = serde_json::json!({ "name": "s", "from": from, "state": state });
+            value.as_object().cloned().unwrap()
+        };
+        let kind = |from, state| transition(&status(from, state)).map(|(kind, _, _)| kind);
+        assert_eq!(kind("pending", "connected"), Some("connect"));
+        assert_eq!(kind("connected", "pending"), Some("disconnect"));
+        assert_eq!(kind("pending", "failed"), Some("connect"));
+        assert_eq!(kind("failed", "pending"), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! Views: the same connections for a sub-agent, with fewer servers and tools, its own rules and its own
+//! callback. What the manager denies or asks about stays denied and asked about. (BEY-01)
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use serde::Deserialize;
+
+use super::Manager;
+use super::registry::ToolEntry;
+use super::rules::stricter;
+use crate::config::spec::ToolFilter;
+use crate::error::{ErrorCode, McpError};
+use crate::host::post::PostOffice;
+use crate::host::{Host, HostEvent, QuestionKind};
+use crate::name::pattern::fits;
+use crate::permission::{Decision, Memory, PermissionRules, RuleSet, Verdict};
+use crate::runtime::lock;
+use crate::transport::BoxFuture;
+use crate::transport::in_process::{Channels, Script, Word};
+
+/// One view.
+#[derive(Debug)]
+pub(super) struct View {
+    id: u32,
+    servers: Option<BTreeSet<String>>,
+    tools: ToolFilter,
+    /// Its own rules; without them those of the manager.
+    rules: Option<RuleSet>,
+    /// It brought its own `onPermission`.
+    asks_itself: bool,
+    /// What its own callback said to remember.
+    pub(super) memory: Mutex<Memory>,
+}
+
+/// Open views by number.
+#[derive(Debug, Default)]
+pub(super) struct Views {
+    next: u32,
+    open: HashMap<u32, Arc<View>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ViewOptions {
+    servers: Option<Vec<String>>,
+    tools: ViewTools,
+    permissions: Option<PermissionRules>,
+    asks: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ViewTools {
+    include: Option<Vec<String>>,
+    exclude: Vec<String>,
+}
+
+impl View {
+    /// Whether the server exists in this view.
+    pub(super) fn has_server(&self, server: &str) -> bool {
+        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+    }
+
+    /// Whether the tool exists in this view. Patterns are about full names or the server's own names.
+    pub(super) fn has(&self, entry: &ToolEntry) -> bool {
+        let wire = &entry.definition().wire_name;
+        let named = |patterns: &[String]| {
+            patterns.iter().any(|pattern| fits(pattern, &entry.full_name) || fits(pattern, wire))
+        };
+        self.has_server(entry.connection.name())
+            && self.tools.include.as_deref().is_none_or(named)
+            && !named(&self.tools.exclude)
+    }
+
+    /// What is decided about a tool here.
+    pub(super) fn decide<'a>(&'a self, entry: &'a ToolEntry) -> Verdict<'a> {
+        let outer = Verdict { decision: entry.decision, rule: entry.rule.as_deref() };
+        let Some(rules) = &self.rules else { return outer };
+        let inner = rules.decide(entry.connection.name(), &entry.definition().wire_name);
+        match outer.decision {
+            Decision::Deny | Decision::Ask => stricter(outer, inner),
+            // What the manager allows was allowed to the manager; the view has its own list.
+            Decision::Allow | Decision::Passthrough => inner,
+        }
+    }
+}
+
+impl Manager {
+    /// Opens a view by its options (JSON text); the number stands for it from then on.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT`.
+    pub fn open_view(&self, options: &str) -> Result<u32, McpError> {
+        let options: ViewOptions = serde_json::from_str(options).map_err(|error| {
+            McpError::new(ErrorCode::InvalidArgument, format!("options: {error}"))
+                .with(|facts| facts.parameter = Some("options".to_owned()))
+        })?;
+        let rules = options.permissions.map(|rules| {
+            let (rules, found) = RuleSet::compile(&rules);
+            for finding in &found {
+                self.diagnose(finding);
+            }
+            rules
+        });
+        let mut views = lock(&self.views);
+        views.next = views.next.wrapping_add(1);
+        let id = views.next;
+        let view = View {
+            id,
+            servers: options.servers.map(|servers| servers.into_iter().collect()),
+            tools: ToolFilter { include: options.tools.include, exclude: options.tools.exclude },
+            rules,
+            asks_itself: options.asks,
+            memory: Mutex::default(),
+        };
+        views.open.insert(id, Arc::new(view));
+        Ok(id)
+    }
+
+    /// Forgets a view.
+    pub fn close_view(&self, id: u32) {
+        lock(&self.views).open.remove(&id);
+    }
+
+    /// The view of a number.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for one that is closed.
+    pub(super) fn view(&self, id: Option<u32>) -> Result<Option<Arc<View>>, McpError> {
+        let Some(id) = id else { return Ok(None) };
+        match lock(&self.views).open.get(&id) {
+            Some(view) => Ok(Some(Arc::clone(view))),
+            None => Err(McpError::new(ErrorCode::InvalidArgument, "the view does not exist any more")),
+        }
+    }
+}
+
+/// The host as a view sees it: questions for permission go to the view's own callback, if it brought one.
+pub(super) struct ViewHost<'a> {
+    pub(super) post: &'a PostOffice,
+    pub(super) view: Option<&'a View>,
+}
+
+impl Script for ViewHost<'_> {
+    fn channels(&self) -> &Channels {
+        self.post.channels()
+    }
+
+    fn say(&self, channel: u32, word: Word, room: usize) -> Result<(), usize> {
+        self.post.say(channel, word, room)
+    }
+}
+
+impl Host for ViewHost<'_> {
+    fn emit(&self, event: HostEvent) {
+        self.post.emit(event);
+    }
+
+    fn can_answer(&self, kind: QuestionKind) -> bool {
+        let own = kind == QuestionKind::Permission && self.view.is_some_and(|view| view.asks_itself);
+        own || self.post.can_answer(kind)
+    }
+
+    fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
+        let asked = self.view.filter(|view| view.asks_itself && kind == QuestionKind::Permission);
+        self.post.ask_callback(kind.callback(), asked.map(|view| view.id), body)
+    }
+}
