@@ -5,7 +5,7 @@
 const { existsSync, readdirSync } = require('node:fs');
 const { join, resolve } = require('node:path');
 
-const { platformTriple } = require('./platform.js');
+const { platformTriple } = require('./lib/platform.js');
 
 /** What was tried so far, in order, each with the reason why it did not serve. */
 const attempts = [];
@@ -54,8 +54,8 @@ function fromPackage() {
   }
 }
 
-/** Platform packages that are there although this platform needs another: the trace of a foreign lock file. */
-function installedElsewhere() {
+/** Every platform package that is installed; one of another platform is the trace of a foreign lock file. */
+function installedPackages() {
   for (const modules of [join(__dirname, 'node_modules'), resolve(__dirname, '..')]) {
     const scope = join(modules, '@mcp-switchboard');
     if (existsSync(scope)) return readdirSync(scope).filter((name) => !name.startsWith('.'));
@@ -65,22 +65,20 @@ function installedElsewhere() {
 
 function remedy(found, override) {
   if (override) return 'Point MCP_SWITCHBOARD_BINARY at an add-on built for this platform, or unset it.';
-  if (existsSync(join(__dirname, 'Cargo.toml')))
+  if (existsSync(join(__dirname, 'Cargo.toml'))) {
     return 'This is a source checkout: run `npm run build` (needs Rust).';
-  const steps = ['Install again without `--omit=optional` (or `--no-optional`).'];
-  if (found.length > 0) {
-    steps.unshift('The lock file or node_modules come from another platform: delete both and install again.');
-  } else {
-    steps.push(
-      'If package-lock.json was made on another platform, delete it and node_modules first (npm/cli#4828).',
-    );
   }
-  steps.push('Or build from source and set MCP_SWITCHBOARD_BINARY to the file.');
-  return steps.join(' ');
+  const ownBuild = 'Or build from source and set MCP_SWITCHBOARD_BINARY to the file.';
+  if (found.includes(triple)) return `The platform package is installed but does not load here. ${ownBuild}`;
+  const foreign =
+    found.length > 0
+      ? 'The lock file or node_modules come from another platform: delete both and install again.'
+      : 'If package-lock.json was made on another platform, delete it and node_modules first (npm/cli#4828).';
+  return `Install again without \`--omit=optional\` (or \`--no-optional\`). ${foreign} ${ownBuild}`;
 }
 
 function notFound(override) {
-  const found = installedElsewhere();
+  const found = installedPackages();
   const lines = [
     `mcp-switchboard: no native add-on for ${triple} (Node ${process.versions.node}) could be loaded`,
     ...attempts.map(({ place, reason }) => `  tried ${place}: ${reason}`),

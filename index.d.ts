@@ -64,8 +64,71 @@ export interface StdioServerConfig extends CommonServerConfig {
   inheritEnv?: string[] | 'all';
 }
 
+/** A server behind a WebSocket: sub-protocol `mcp`, one message per text frame. */
+export interface WebSocketServerConfig extends CommonServerConfig {
+  /** Kind of transport. */
+  type: 'ws';
+  /** `wss://` or `ws://` URL without user name and password. */
+  url: string;
+  /** Headers of the upgrade request; their values never show in reports, logs and errors. */
+  headers?: Record<string, string>;
+  /** Command whose output, a JSON object, gives further headers. */
+  headersHelper?: string | string[];
+}
+
+/** An editor that listens on a WebSocket. */
+export interface WsIdeServerConfig extends CommonServerConfig {
+  /** Kind of transport. */
+  type: 'ws-ide';
+  /** `ws://` or `wss://` URL. */
+  url: string;
+  /** Name of the editor, for people. */
+  ideName: string;
+  /** Sent as `X-Claude-Code-Ide-Authorization`. */
+  authToken?: string;
+  /** The editor runs on the Windows side of this machine. Default `false`. */
+  ideRunningInWindows?: boolean;
+}
+
+/** A server in this program; see {@link McpManager.addSdkServer}. Without an instance of that name it is invalid. */
+export interface SdkServerConfig extends CommonServerConfig {
+  /** Kind of transport. */
+  type: 'sdk';
+  /** Name under which the instance is handed over. */
+  name: string;
+}
+
 /** One entry of `mcpServers`. */
-export type ServerConfig = StdioServerConfig;
+export type ServerConfig = StdioServerConfig | WebSocketServerConfig | WsIdeServerConfig | SdkServerConfig;
+
+// ── In-process servers ──────────────────────────────────────────────────────────────────────────────────
+
+/** What an in-process server is connected to: the `Transport` of the official TypeScript SDK. */
+export interface SdkTransport {
+  /** Called by the server when it is ready for messages; those that came earlier follow. */
+  start(): Promise<void>;
+  /**
+   * Takes a message of the server. Rejects after the end, and when JSON cannot hold the message (a cycle, a `BigInt`,
+   * a function): then the request it answers fails with `MESSAGE_INVALID`, and no other.
+   */
+  send(message: object): Promise<void>;
+  /** Ends the connection from the server's side; the manager connects anew. */
+  close(): Promise<void>;
+  /** Set by the server: takes messages of the manager, as objects. */
+  onmessage?: (message: never) => void;
+  /** Set by the server: hears of its own failures in `onmessage`. */
+  onerror?: (error: Error) => void;
+  /** Set by the server: the connection has ended, whoever ended it. Called once. */
+  onclose?: () => void;
+  /** Not used. */
+  sessionId?: string;
+}
+
+/** An in-process server: `McpServer` and `Server` of the official TypeScript SDK (v1 and v2), or anything with the same pairing. */
+export interface SdkServer {
+  /** Connects to a transport; called anew for each connection, after the earlier one has been closed. */
+  connect(transport: SdkTransport): Promise<void>;
+}
 
 /** Where a definition comes from, weakest first; on the same name the later one wins. */
 export type Scope =
@@ -153,7 +216,7 @@ export interface McpManagerOptions {
   catalogTtlMs?: number;
   /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
   maxListPages?: number;
-  /** Most items of one list. Default 100 000. Above it: `LIST_LIMIT`. */
+  /** Most items of one list. Default 50 000. Above it: `LIST_LIMIT`. */
   maxListItems?: number;
   /** How text of results is cleaned: invisible characters only, as strictly as definitions, or not at all. Default `invisible`. */
   sanitizeResults?: 'strict' | 'invisible' | 'off';
@@ -172,9 +235,16 @@ export interface McpManagerOptions {
     /** Fast mode: from SIGINT to SIGKILL, in ms. Default 1000. */
     fastTermMs?: number;
   };
+  /** When servers behind a WebSocket have to show that they live. */
+  ws?: {
+    /** From one ping to the next, in ms. Default 30 000. */
+    pingIntervalMs?: number;
+    /** Longest silence after a ping, in ms; then the connection is lost. Default 10 000. */
+    pongTimeoutMs?: number;
+  };
   /** How often and when a lost server is tried again. */
   retry?: {
-    /** Tries in a row before the state is `failed`. Default 5. */
+    /** New tries after a failed one before the state is `failed`. Default 5. */
     attempts?: number;
     /** Wait before the first new try, in ms; it doubles from there, ± 25 %. Default 1000. */
     initialDelayMs?: number;
@@ -784,6 +854,21 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
       signal?: AbortSignal;
     },
   ): Promise<ServerStatus>;
+  /**
+   * Adds a server that lives in this program: no process, no socket, and names, permission and limits as for any other.
+   * Its scope is `dynamic`, its type `sdk`; reserved names are allowed. Resolves with the status also when connecting
+   * failed. The server never keeps the process alive by itself, and is connected anew after `reconnect()`, `restart()`
+   * and its own `close()`. An entry `{ type: 'sdk', name }` of a file or of `servers` uses the instance of that name.
+   * @throws McpConfigError `CONFIG_INVALID`, `SERVER_EXISTS`.
+   */
+  addSdkServer(
+    name: string,
+    server: SdkServer,
+    options?: CommonServerConfig & {
+      /** Stops waiting. */
+      signal?: AbortSignal;
+    },
+  ): Promise<ServerStatus>;
   /** Closes a server and forgets it; its calls in flight reject. */
   removeServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Switches a server on (and connects it) or off (and closes it). */
@@ -799,7 +884,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   connect(options?: { signal?: AbortSignal }): Promise<ServerStatus[]>;
   /** Connects one server; rejects when it did not connect. Concurrent callers share one attempt. */
   connect(server: string, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
-  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives their status. */
+  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives the status of all. */
   ready(options?: {
     /** Servers to wait for. Default all. */
     servers?: string[];

@@ -8,6 +8,7 @@ const { version } = require('./package.json');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
+const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { ToolResult } = require('./lib/tool-result.js');
 
 const CANCELLABLE = 1;
@@ -51,8 +52,10 @@ class McpManager extends EventEmitter {
   #keepAlive;
   #timer;
   #draining = false;
+  #flushDue = false;
   #closed;
   #exit;
+  #sdk;
 
   constructor(options = {}) {
     check.options(options);
@@ -67,11 +70,13 @@ class McpManager extends EventEmitter {
     const ring = () => self.deref()?.#drain();
     const half = errors.guard(() => new native.NativeManager(text, ring));
     this.#native = half;
+    this.#sdk = new SdkServers(half);
     this.#timer = setInterval(() => {}, FOREVER);
     if (!this.#keepAlive) this.#timer.unref();
     this.#exit = () => half.closeNow();
     alive.add(this.#exit);
-    collected.register(this, { exit: this.#exit, timer: this.#timer });
+    const left = { exit: this.#exit, timer: this.#timer, orphans: this.#sdk.orphans };
+    collected.register(this, left, this.#exit);
   }
 
   // ── configuration ──────────────────────────────────────────────────────────────────────────────────────
@@ -90,9 +95,28 @@ class McpManager extends EventEmitter {
     return this.#ask('addServer', { name, config, connect: options?.connect !== false }, options);
   }
 
+  async addSdkServer(name, server, options) {
+    check.string(name, 'name');
+    check.sdkServer(server);
+    check.optionalObject(options, 'options');
+    const { signal, ...config } = options ?? {};
+    const before = this.#sdk.get(name);
+    this.#sdk.set(name, server);
+    try {
+      const payload = { name, config: { ...config, type: 'sdk', name }, connect: true };
+      return await this.#ask('addSdkServer', payload, { signal });
+    } catch (error) {
+      // Given up while it was connecting: it exists all the same.
+      if (before !== undefined || this.status(name)?.type !== 'sdk') this.#sdk.set(name, before);
+      throw error;
+    }
+  }
+
   async removeServer(name, options) {
     check.string(name, 'name');
+    const instance = this.#sdk.get(name);
     await this.#ask('removeServer', { server: name }, options);
+    if (this.#sdk.get(name) === instance) this.#sdk.set(name, undefined);
   }
 
   async setServerEnabled(name, enabled, options) {
@@ -255,7 +279,9 @@ class McpManager extends EventEmitter {
     const contents = await this.#ask('readResource', { server, uri, buffer, options: limits(options) }, options);
     if (buffer) {
       for (const content of contents) {
-        if (typeof content.data === 'string') content.data = new Uint8Array(Buffer.from(content.data, 'base64'));
+        if (typeof content.data !== 'string') continue;
+        content.data = new Uint8Array(Buffer.from(content.data, 'base64'));
+        content.bytes = content.data.length;
       }
     }
     return contents;
@@ -330,6 +356,7 @@ class McpManager extends EventEmitter {
           if (!this.#open.has(id)) return;
           this.#settle(id, call);
           this.#native.cancel(id);
+          this.#flushSoon();
           reject(signal.reason);
         };
         signal.addEventListener('abort', abort, { once: true });
@@ -342,6 +369,17 @@ class McpManager extends EventEmitter {
       this.#open.set(id, call);
       const flags = (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
       start(id, flags);
+      this.#flushSoon();
+    });
+  }
+
+  /** At the end of the turn everything that it has sent is written together. */
+  #flushSoon() {
+    if (this.#flushDue) return;
+    this.#flushDue = true;
+    queueMicrotask(() => {
+      this.#flushDue = false;
+      this.#native.flush();
     });
   }
 
@@ -386,14 +424,19 @@ class McpManager extends EventEmitter {
       }
       case 'progress': {
         const call = this.#open.get(letter.id);
-        if (call?.onProgress !== undefined) contained(() => call.onProgress(letter.value));
+        if (call?.onProgress !== undefined) contained('onProgress', () => call.onProgress(letter.value));
         return;
       }
       case 'event':
-        if (this.listenerCount(letter.name) > 0) contained(() => this.emit(letter.name, letter.value));
+        if (this.listenerCount(letter.name) > 0) {
+          contained(`a listener of '${letter.name}'`, () => this.emit(letter.name, letter.value));
+        }
         return;
       case 'question':
         void this.#answer(letter);
+        return;
+      case 'sdk':
+        this.#sdk.receive(letter);
         return;
       case 'withdrawn':
         this.#questions.get(letter.question)?.abort();
@@ -417,14 +460,15 @@ class McpManager extends EventEmitter {
   #end() {
     clearInterval(this.#timer);
     alive.delete(this.#exit);
-    collected.unregister(this);
+    collected.unregister(this.#exit);
   }
 }
 
 /** What a forgotten manager leaves behind in this environment. */
-const collected = new FinalizationRegistry(({ exit, timer }) => {
+const collected = new FinalizationRegistry(({ exit, timer, orphans }) => {
   clearInterval(timer);
   alive.delete(exit);
+  endOrphans(orphans);
 });
 
 /** Limits of a call; nothing where none is given. */
@@ -448,13 +492,15 @@ function fill(letter, { places, texts }) {
   });
 }
 
-/** A listener that throws is the listener's problem, not that of the letters behind it. */
-function contained(run) {
+/** A listener that throws is reported and holds up neither the letters behind it nor the process. */
+function contained(what, run) {
   try {
     run();
   } catch (error) {
-    process.nextTick(() => {
-      throw error;
+    process.emitWarning(`${what} threw: ${errors.describe(error)}`, {
+      type: 'McpListenerWarning',
+      code: 'LISTENER_THREW',
+      detail: error instanceof Error ? error.stack : undefined,
     });
   }
 }

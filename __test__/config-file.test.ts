@@ -1,8 +1,8 @@
-import { writeFileSync, mkdirSync, chmodSync } from 'node:fs';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { McpManager } from '..';
-import { DEFAULTS, faulty, jsonOf, temporaryDirectory, withManager } from './harness';
+import { McpManager, type StdioServerConfig } from '..';
+import { DEFAULTS, caught, faulty, jsonOf, temporaryDirectory, withManager } from './harness';
 
 /** Options that read files below `cwd` only, with `.mcp.json` of this content. */
 function project(content: string, name = '.mcp.json') {
@@ -87,21 +87,6 @@ describe('.mcp.json', () => {
     });
   });
 
-  test('CFG-02 the deepest directory wins', async () => {
-    const options = project('{ "mcpServers": { "a": { "command": "outer" }, "b": { "command": "outer" } } }');
-    const inner = join(options.cwd, 'packages', 'one');
-    mkdirSync(inner, { recursive: true });
-    writeFileSync(join(inner, '.mcp.json'), '{ "mcpServers": { "a": { "command": "inner" } } }');
-    await withManager({ ...options, cwd: inner }, async (manager) => {
-      const { servers } = await manager.load();
-      const alive = servers.filter(({ fate }) => fate !== 'shadowed');
-      expect(Object.fromEntries(alive.map(({ name, config }) => [name, config.command]))).toEqual({
-        a: 'inner',
-        b: 'outer',
-      });
-    });
-  });
-
   test('CFG-09 SEC-03 the report shows no secret', async () => {
     const text = `{ "mcpServers": { "a": { "command": "x", "env": { "API_KEY": "sk-very-secret" } } } }`;
     await withManager(project(text), async (manager) => {
@@ -183,22 +168,40 @@ describe('servers of the options', () => {
     }
   });
 
-  test('I9 servers named like properties of an object', async () => {
+  test('I9 R13 servers named like properties of an object', async () => {
     const servers = Object.fromEntries(
-      ['constructor', 'toString', 'hasOwnProperty'].map((name) => [name, faulty()]),
+      ['toString', 'hasOwnProperty', 'then'].map((name) => [name, faulty()]),
     );
     await withManager({ servers }, async (manager) => {
       await manager.connect();
       expect(manager.status().map(({ name, state }) => [name, state])).toEqual([
-        ['constructor', 'connected'],
         ['hasOwnProperty', 'connected'],
+        ['then', 'connected'],
         ['toString', 'connected'],
       ]);
-      expect((await manager.callTool({ server: 'constructor', tool: 'constructor' })).server).toBe(
-        'constructor',
-      );
+      const result = await manager.callTool({ server: 'toString', tool: 'constructor' });
+      expect(result.server).toBe('toString');
+      expect(manager.status('valueOf')).toBeUndefined();
     });
   });
+
+  test.each(['__proto__', 'constructor', 'prototype', '', '  '])(
+    'B-023 %j is no name of a server',
+    async (name) => {
+      const servers = JSON.parse(`{${JSON.stringify(name)}:${entry},"s":${entry}}`) as Record<
+        string,
+        StdioServerConfig
+      >;
+      await withManager({ servers }, async (manager) => {
+        await manager.connect();
+        expect(manager.status().map((status) => status.name)).toEqual(['s']);
+        expect(manager.configReport().servers.find((found) => found.name === name)?.fate).toBe('invalid');
+        expect(['CONFIG_INVALID', 'INVALID_ARGUMENT']).toContain(
+          (await caught(manager.addServer(name, faulty()))).code,
+        );
+      });
+    },
+  );
 
   test('CFG-13 a disabled server is listed and never started', async () => {
     await withManager({ servers: { s: { ...faulty(), disabled: true } } }, async (manager) => {

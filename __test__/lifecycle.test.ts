@@ -386,7 +386,7 @@ describe('restart, reconnect, disconnect, switch', () => {
 });
 
 describe('listeners', () => {
-  test('Q9 listeners that throw stop neither answers nor later events', async () => {
+  test('Q9 listeners and an onProgress that throw stop neither answers nor later events', async () => {
     const ended = await runHost('throwing-listeners.mjs');
     expect(ended).toMatchObject({ code: 0, signal: null });
     expect(JSON.parse(ended.stdout)).toEqual({ answers: 20, changes: 3 });
@@ -402,12 +402,7 @@ describe('listeners', () => {
         'x'.repeat(100) +
         '"}}';
       const before = process.memoryUsage().rss;
-      const flood = manager.callTool('mcp__s__raw-lines', {
-        lines: [
-          ...Array.from({ length: 100_000 }, () => line),
-          '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}',
-        ],
-      });
+      const flood = manager.callTool('mcp__s__flood', { line, count: 100_000 });
       const echo = manager.callTool('mcp__s__echo', { a: 1 });
       const end = Date.now() + 1000;
       while (Date.now() < end);

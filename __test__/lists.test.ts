@@ -144,13 +144,8 @@ describe('the kept list', () => {
       await manager.connect();
       let events = 0;
       manager.on('toolsChanged', () => (events += 1));
-      const lines = Array.from(
-        { length: 10_000 },
-        () => '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
-      );
-      await manager.callTool('mcp__s__raw-lines', {
-        lines: [...lines, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'],
-      });
+      const line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
+      await manager.callTool('mcp__s__flood', { line, count: 10_000 });
       await pause(300);
       await manager.listTools();
       expect(events).toBeGreaterThan(0);
@@ -188,11 +183,16 @@ describe('the kept list', () => {
     );
   });
 
-  test('D8 a server that declares nothing but has tools', async () => {
-    await withFaulty(['--capabilities', '{}'], async (manager) => {
+  test('PRO-05 a server that declares nothing: empty lists, no request (D8 asks for an option to try all the same)', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(['--capabilities', '{}', '--notes', file], async (manager) => {
       await manager.connect();
-      expect((await manager.listTools()).some(({ name }) => name === 'mcp__s__echo')).toBe(true);
+      expect(await manager.listTools()).toEqual([]);
       expect(await manager.listPrompts()).toEqual([]);
+      expect(await manager.listResources()).toEqual([]);
+      // Written by then, but perhaps not yet noted by the other side.
+      await eventually(() => notes(file).length > 1);
+      expect(notes(file).map(({ method }) => method)).toEqual(['initialize', 'notifications/initialized']);
     });
   });
 

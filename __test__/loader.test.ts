@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const root = join(__dirname, '..');
-const { platformTriple } = createRequire(__filename)('../platform.js') as { platformTriple(): string };
+const { platformTriple } = createRequire(__filename)('../lib/platform.js') as { platformTriple(): string };
 const triple = platformTriple();
 
 let folder: string;
@@ -17,9 +17,10 @@ let loader: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'switchboard loader '));
   const installed = join(folder, 'node_modules', 'mcp-switchboard');
-  mkdirSync(installed, { recursive: true });
-  for (const file of ['binding.js', 'platform.js', 'package.json'])
+  mkdirSync(join(installed, 'lib'), { recursive: true });
+  for (const file of ['binding.js', 'lib/platform.js', 'package.json']) {
     copyFileSync(join(root, file), join(installed, file));
+  }
   loader = join(installed, 'binding.js');
 });
 
@@ -54,6 +55,14 @@ describe('without a binary', () => {
     const { stderr } = load();
     expect(stderr).toContain('installed platform packages: sunos-sparc');
     expect(stderr).toContain('come from another platform');
+  });
+
+  it('does not blame the lock file when the right package is there but does not load', () => {
+    installPlatformPackage(triple, 'throw new Error("version GLIBC_9.99 not found\\nmore");');
+    const { stderr } = load();
+    expect(stderr).toContain(`tried @mcp-switchboard/${triple}: version GLIBC_9.99 not found\n`);
+    expect(stderr).toContain('installed but does not load');
+    expect(stderr).not.toContain('another platform');
   });
 
   it('says why a file that is there does not load', () => {

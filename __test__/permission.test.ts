@@ -206,12 +206,13 @@ describe('onPermission', () => {
 
   test('PRO-06 F9 the clocks of the call stand still while it is asked', async () => {
     const onPermission: Ask = async () => {
-      await pause(400);
+      await pause(1200);
       return { behavior: 'allow' };
     };
     await asked({ onPermission }, async (manager) => {
+      await manager.connect();
       expect(
-        (await manager.callTool('mcp__s__echo', {}, { timeoutMs: 200, maxTotalTimeoutMs: 300 })).isError,
+        (await manager.callTool('mcp__s__echo', {}, { timeoutMs: 700, maxTotalTimeoutMs: 1000 })).isError,
       ).toBe(false);
     });
   });
@@ -247,7 +248,8 @@ describe('onPermission', () => {
       const call = caught(manager.callTool('mcp__s__echo'));
       await eventually(() => signal !== undefined);
       await manager.close();
-      expect((await call).code).toBe('MANAGER_CLOSED');
+      const error = await Promise.race([call, pause(3000)]);
+      expect(error).toMatchObject({ code: 'MANAGER_CLOSED' });
       expect(signal?.aborted).toBe(true);
     });
   });

@@ -64,9 +64,9 @@ describe('sanitizeUnicode', () => {
 
 describe('classifyTool', () => {
   test.each([
-    ['search_issues', 'search'],
-    ['searchIssues', 'search'],
-    ['search-issues', 'search'],
+    ['search_files', 'search'],
+    ['searchFiles', 'search'],
+    ['search-files', 'search'],
     ['read_file', 'read'],
     ['readFile', 'read'],
     ['delete_everything', 'unknown'],
@@ -145,13 +145,20 @@ describe('windowsCommand', () => {
     });
   });
 
-  test('CFG-06 no argument brings a second command', () => {
+  test('CFG-06 no argument brings a second command: quoted, or refused', () => {
     for (const argument of ['a & calc', 'a" & calc & "', '^& calc', '%PATH% & x', 'a|b', '>out']) {
-      const joined = windowsCommand('npx', [argument]).args.join(' ');
+      let joined: string;
+      try {
+        joined = windowsCommand('npx', [argument]).args.join(' ');
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'UNSAFE_ARGUMENT' });
+        continue;
+      }
       // Outside quotes every operator of cmd must be escaped.
       const outside = joined.replace(/\^./g, '').replace(/"[^"]*"/g, '');
       expect(outside, `${argument} → ${joined}`).not.toMatch(/[&|<>]/);
     }
+    expect(windowsCommand('npx', ['plain', 'with space']).args.join(' ')).toContain('with space');
   });
 });
 

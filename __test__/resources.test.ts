@@ -46,10 +46,9 @@ describe('resources', () => {
     await withManager(
       {
         retry: { attempts: 1 },
-        connectTimeoutMs: 400,
         servers: {
           good: faulty(),
-          bad: faulty('--silent'),
+          bad: { ...faulty('--silent'), connectTimeoutMs: 400 },
           loop: faulty('--cursor-loop'),
           gone: { command: '/no/such/command' },
         },

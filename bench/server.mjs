@@ -3,12 +3,12 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-const EXAMPLE = 'bench-echo-server';
+const PROGRAM = 'bench-echo-server';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** Builds the server at release speed and returns its path. */
 export function buildServer() {
-  const args = ['build', '--profile', 'local', '--no-default-features', '--example', EXAMPLE];
+  const args = ['build', '--profile', 'local', '--bin', PROGRAM];
   const { status, stdout, error } = spawnSync('cargo', [...args, '--message-format=json-render-diagnostics'], {
     cwd: root,
     encoding: 'utf8',
@@ -25,7 +25,7 @@ function executableOf(messages) {
   for (const line of messages.split('\n')) {
     if (!line.startsWith('{')) continue;
     const { reason, target, executable } = JSON.parse(line);
-    if (reason === 'compiler-artifact' && target.name === EXAMPLE && executable) return executable;
+    if (reason === 'compiler-artifact' && target.name === PROGRAM && executable) return executable;
   }
-  throw new Error(`cargo named no program ${EXAMPLE}`);
+  throw new Error(`cargo named no program ${PROGRAM}`);
 }

@@ -16,6 +16,8 @@ const limit = AbortSignal.timeout(90_000);
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'switchboard-tour-')));
 // .mcp.json names the folder as ${TOUR_FOLDER}.
 process.env.TOUR_FOLDER = folder;
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+process.once('SIGINT', () => process.exit(130));
 
 const manager = new McpManager({
   cwd: import.meta.dirname,
@@ -50,7 +52,7 @@ async function servers() {
   for (const { pid } of status) if (pid) pids.add(pid);
   const rows = status.map(({ name, state, serverInfo, protocolVersion, toolCount, pid, reason }) => {
     const version = serverInfo ? `${serverInfo.name} ${serverInfo.version}` : (reason ?? '');
-    return [name, state, version, protocolVersion ?? '', String(toolCount ?? 0), String(pid ?? '')];
+    return [name, state, version, protocolVersion ?? '', String(toolCount ?? ''), String(pid ?? '')];
   });
   table(['server', 'state', 'version', 'protocol', 'tools', 'pid'], rows);
   const missing = status.filter(({ state }) => state !== 'connected');
@@ -156,7 +158,6 @@ function isAlive(pid) {
 
 async function end() {
   await manager.close();
-  rmSync(folder, { recursive: true, force: true });
   const left = [...pids].filter(isAlive);
   heading('End');
   note(

@@ -69,6 +69,13 @@ function signal(value) {
   }
 }
 
+/** A server with the pairing of the official SDK. */
+function sdkServer(value) {
+  if (typeof value !== 'object' || value === null || typeof value.connect !== 'function') {
+    throw invalid('server', 'a server with connect(transport)', value);
+  }
+}
+
 function options(value) {
   object(value, 'options');
   for (const name of ['onPermission', 'onElicitation', 'onSampling', 'onApproval', 'onAuthorizationUrl']) {
@@ -149,6 +156,7 @@ module.exports = {
   optionalObject,
   options,
   promptArguments,
+  sdkServer,
   signal,
   string,
   strings,

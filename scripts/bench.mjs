@@ -1,21 +1,11 @@
-// `npm run bench`: the set-up, the echo server that the benchmarks measure against, then the benchmarks.
+// `npm run bench`: the set-up, then the benchmarks (which have cargo build the server they measure against).
 // Arguments go to bench/run.mjs.
 
-import { alone } from './lock.mjs';
-import { mustRun, run, runScript } from './project.mjs';
+import { run, runScript } from './project.mjs';
 import { setup } from './setup.mjs';
 
 await runScript(import.meta, async (args) => {
-  const cargo = await setup('local');
-  const echoServer = [
-    'build',
-    '--profile',
-    'local',
-    '--no-default-features',
-    '--example',
-    'bench-echo-server',
-  ];
-  await alone(() => mustRun(cargo, echoServer, { output: 'stderr' }));
+  await setup('local');
   const { code } = await run(process.execPath, ['bench/run.mjs', ...args]);
   return code;
 });

@@ -10,7 +10,7 @@ import { alone } from './lock.mjs';
 import { readIfThere, root, run, runScript, Trouble } from './project.mjs';
 import { checkNode, checkRust } from './toolchain.mjs';
 
-const { platformTriple } = createRequire(import.meta.url)('../platform.js');
+const { platformTriple } = createRequire(import.meta.url)('../lib/platform.js');
 const PROFILES = ['local', 'release', 'dev'];
 
 /** The profile named by `--profile`, or the default. */

@@ -3,7 +3,9 @@
 //! Owns: the runtime, task spawning, and how a poisoned lock is taken. It is never shut down: the process
 //! ends it, whichever of its environments goes last.
 
+use std::cell::RefCell;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Wake, Waker};
@@ -86,7 +88,9 @@ impl Parked {
             Slot::Polling(_) => *slot = Slot::Polling(true),
             Slot::Waiting(task) => {
                 drop(slot);
-                spawn(task);
+                if let Some(task) = gathered(task) {
+                    spawn(task);
+                }
             }
             Slot::Gone => {}
         }
@@ -96,6 +100,46 @@ impl Parked {
 impl Wake for Parked {
     fn wake(self: Arc<Self>) {
         self.enter_runtime();
+    }
+}
+
+thread_local! {
+    /// Futures woken while this thread gathers; `None` when it does not.
+    static GATHERED: RefCell<Option<Vec<Task>>> = const { RefCell::new(None) };
+}
+
+/// Keeps a woken future for the end of a gathering; gives it back where none is under way.
+fn gathered(task: Task) -> Option<Task> {
+    GATHERED.with_borrow_mut(|list| match list {
+        Some(list) => {
+            list.push(task);
+            None
+        }
+        None => Some(task),
+    })
+}
+
+/// Runs `work`, then takes the futures it woke one step further right here: what answers many calls at once
+/// costs no task for each. A future that is not done after that step goes on as a task.
+pub fn gather(work: impl FnOnce()) {
+    GATHERED.set(Some(Vec::new()));
+    let gathering = Gathering;
+    work();
+    drop(gathering);
+}
+
+/// Ends a gathering, however it ends.
+struct Gathering;
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        for mut task in GATHERED.take().unwrap_or_default() {
+            // A panic is the end of that future alone, as it would be of its task.
+            let step = AssertUnwindSafe(|| task.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+            if catch_unwind(step).is_ok_and(|step| step.is_pending()) {
+                spawn(task);
+            }
+        }
     }
 }
 
@@ -164,6 +208,7 @@ impl Sweeper {
                 std::mem::take(&mut list.parked)
             };
             idle = 0;
+            flush();
             for parked in swept {
                 parked.enter_runtime();
             }
@@ -171,10 +216,36 @@ impl Sweeper {
     }
 }
 
+/// Something that was written to outside the runtime and waits to be sent on.
+pub trait Flush: Send + Sync {
+    /// Sends on what has gathered; never blocks.
+    fn flush(&self);
+}
+
+static UNSENT: Mutex<Vec<Arc<dyn Flush>>> = Mutex::new(Vec::new());
+
+/// Whether this thread belongs to a runtime.
+pub fn inside() -> bool {
+    Handle::try_current().is_ok()
+}
+
+/// Remembers what [`flush`] has to send on. For threads outside the runtime: inside, a task does it.
+pub fn flush_later(unsent: Arc<dyn Flush>) {
+    lock(&UNSENT).push(unsent);
+}
+
+/// Sends on what was written by threads outside the runtime. They call it at the end of their turn, so that
+/// everything a turn has written leaves together; the sweeper does if they forget.
+pub fn flush() {
+    for unsent in std::mem::take(&mut *lock(&UNSENT)) {
+        unsent.flush();
+    }
+}
+
 /// Completes as soon as it is polled inside a runtime, where timers can be used.
 pub async fn entered() {
     std::future::poll_fn(|_| {
-        if Handle::try_current().is_ok() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if inside() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
 }

@@ -63,7 +63,9 @@ fn plain_text(letter: &Letter) -> Option<std::borrow::Cow<'_, str>> {
     match letter {
         Letter::Settled { body: Text::Utf8(body), texts } if texts.is_empty() => Some(Cow::Borrowed(body)),
         Letter::Settled { .. } => None,
-        Letter::Progress { body, .. } | Letter::Question { body, .. } => Some(Cow::Borrowed(body)),
+        Letter::Progress { body, .. } | Letter::Question { body, .. } | Letter::Server { body, .. } => {
+            Some(Cow::Borrowed(body))
+        }
         Letter::Event(event) => {
             let mut text = String::with_capacity(event.body.len() + 48);
             text.push_str("{\"kind\":\"event\",\"name\":");

@@ -17,6 +17,7 @@ use crate::manager::tools::ToolTarget;
 use crate::manager::verbs::call_options;
 use crate::runtime;
 use crate::transport::CloseMode;
+use crate::transport::in_process::Script;
 
 /// The native half of `McpManager`.
 #[napi]
@@ -92,6 +93,12 @@ impl NativeManager {
         });
     }
 
+    /// Ends a turn: what it has written leaves together.
+    #[napi(catch_unwind)]
+    pub fn flush(&self) {
+        runtime::flush();
+    }
+
     /// Nobody waits for this call any more.
     #[napi(catch_unwind)]
     pub fn cancel(&self, id: u32) {
@@ -116,6 +123,31 @@ impl NativeManager {
             }
         };
         self.manager.post().answer(question, outcome);
+    }
+
+    /// A message of an in-process server: JSON text.
+    #[napi(catch_unwind)]
+    pub fn sdk_message(&self, channel: u32, message: String) {
+        if let Some(transport) = self.manager.post().channels().get(channel) {
+            transport.take(message);
+        }
+    }
+
+    /// An in-process server said something that JSON cannot hold, in answer to the request `id` if that is
+    /// given.
+    #[napi(catch_unwind)]
+    pub fn sdk_unwritable(&self, channel: u32, id: Option<i64>, why: String) {
+        if let Some(transport) = self.manager.post().channels().get(channel) {
+            transport.take_unwritable(id.and_then(|id| u64::try_from(id).ok()), &why);
+        }
+    }
+
+    /// An in-process server has closed its end; `failure` tells why it did not connect.
+    #[napi(catch_unwind)]
+    pub fn sdk_closed(&self, channel: u32, failure: Option<String>) {
+        if let Some(transport) = self.manager.post().channels().get(channel) {
+            transport.take_end(failure.as_deref());
+        }
     }
 
     /// JSON text of all statuses, or of one server's.

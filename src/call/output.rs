@@ -66,7 +66,7 @@ pub struct MappedResult {
     pub raw: Option<String>,
     /// JSON text `{content, structuredContent?, isError, meta?}`; where `plain`, the wire text.
     pub value: String,
-    /// `value` is the wire text: `content` always there, `isError` perhaps not, `_meta` under its wire name.
+    /// `value` is the wire text, but for `large_texts`: `content` always there, `isError` perhaps not, `_meta` under its wire name.
     pub plain: bool,
     /// The tool reported a failure.
     pub is_error: bool,
@@ -100,19 +100,20 @@ impl<'a> WireResult<'a> {
         Self { content, structured, is_error, meta, tool_result }
     }
 
-    fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
+    /// Whether the result has its public shape already: then the texts that are too long to stay in it.
+    fn long_texts_if_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<Option<Vec<(usize, &'a str)>>> {
         let shape = self.content.is_some()
             && self.is_error.is_none_or(|value| json_scan::kind(value) == Kind::Bool)
             && self.meta.is_none_or(|value| json_scan::kind(value) == Kind::Object);
         if !shape {
-            return Ok(false);
+            return Ok(None);
         }
         if let Some(structured) = self.structured
             && matches!(rules.sanitize.json(structured, facts)?, Cow::Owned(_))
         {
-            return Ok(false);
+            return Ok(None);
         }
-        content::all_plain(self.content.unwrap_or_default(), rules, facts)
+        content::long_texts_if_plain(self.content.unwrap_or_default(), rules, facts)
     }
 }
 
@@ -126,16 +127,10 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
     let content_rules = rules.content(&save);
     let result = WireResult::read(&wire);
     let is_error = result.is_error == Some("true");
-    if result.is_plain(&content_rules, facts)? {
+    if let Some(long) = result.long_texts_if_plain(&content_rules, facts)? {
         let warnings = empty_note(&result, rules);
-        return Ok(MappedResult {
-            raw: None,
-            value: wire,
-            plain: true,
-            is_error,
-            large_texts: Vec::new(),
-            warnings,
-        });
+        let (value, large_texts) = if long.is_empty() { (wire, Vec::new()) } else { cut_out(&wire, &long) };
+        return Ok(MappedResult { raw: None, value, plain: true, is_error, large_texts, warnings });
     }
     let mut writer = BlockWriter::new(&content_rules, facts);
     write_content(&result, &mut writer)?;
@@ -143,6 +138,23 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
     let BlockWriter { large_texts, oddities, .. } = writer;
     let warnings = oddities.finish();
     Ok(MappedResult { raw: Some(wire), value, plain: false, is_error, large_texts, warnings })
+}
+
+/// The wire text with an empty string in place of each literal, which must be slices of it in order, and the
+/// decoded texts.
+fn cut_out(wire: &str, literals: &[(usize, &str)]) -> (String, Vec<(usize, String)>) {
+    let mut value = String::new();
+    let mut texts = Vec::with_capacity(literals.len());
+    let mut done = 0;
+    for (block, literal) in literals {
+        let start = literal.as_ptr() as usize - wire.as_ptr() as usize;
+        value.push_str(&wire[done..start]);
+        value.push_str("\"\"");
+        done = start + literal.len();
+        texts.push((*block, json_scan::decode(literal).unwrap_or_default().into_owned()));
+    }
+    value.push_str(&wire[done..]);
+    (value, texts)
 }
 
 /// Maps a prompt with the rules of results; see [`map_prompt_result`].

@@ -274,6 +274,10 @@ impl Receiver for Inbound {
         }
     }
 
+    fn answered(&self, id: u64) {
+        self.tables.progress.end(id);
+    }
+
     fn noise(&self, excerpt: &str, why: &str) {
         // Once is enough for people; the count stands in the status (C1).
         if self.noise.fetch_add(1, Ordering::Relaxed) == 0 {

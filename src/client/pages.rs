@@ -87,21 +87,21 @@ pub async fn read_all(
         items += page.items.len();
         let next = page.next;
         all.pages.push(text);
-        let Some(next) = next else { return Ok(all) };
-        let limit = if items > limits.items {
+        let fault = if items > limits.items {
             Some(format!("more than {} items (maxListItems)", limits.items))
-        } else if all.pages.len() >= limits.pages {
+        } else if next.is_some() && all.pages.len() >= limits.pages {
             Some(format!("more than {} pages (maxListPages)", limits.pages))
-        } else if !seen.insert(next.clone()) {
+        } else if next.as_ref().is_some_and(|next| !seen.insert(next.clone())) {
             Some("a cursor that comes again".to_owned())
         } else {
             None
         };
-        if let Some(what) = limit {
+        if let Some(what) = fault {
             return Err(
                 McpError::new(ErrorCode::ListLimit, format!("{method} gives {what}")).on(client.server())
             );
         }
+        let Some(next) = next else { return Ok(all) };
         cursor = Some(next);
     }
 }

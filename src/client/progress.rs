@@ -109,6 +109,11 @@ impl ProgressTable {
         }
     }
 
+    /// Ends the watching of a request whose answer has come.
+    pub fn end(&self, id: u64) {
+        self.leave(id, true);
+    }
+
     /// Takes a notification; `false` when its token belongs to no open request.
     pub fn notice(&self, params: &str) -> bool {
         let Ok(notice) = serde_json::from_str::<Notice>(params) else {

@@ -1,11 +1,12 @@
 //! One attempt to connect: start the transport, shake hands, or leave nothing behind and say why.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
 use super::state::FailureKind;
-use super::{ClientListener, Live, Shared};
+use super::{ClientListener, Live, Shared, remote, socket};
 use crate::client::Tables;
 use crate::client::inbound::Inbound;
 use crate::client::input::InputDesk;
@@ -13,9 +14,11 @@ use crate::client::open::{self, EraChoice, Opening};
 use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
 use crate::runtime::write;
+use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
 use crate::transport::{CloseMode, Evidence, Transport};
@@ -29,14 +32,52 @@ pub(crate) async fn open(
     generation: u64,
     mut abandon: oneshot::Receiver<()>,
 ) -> Result<Live, Failure> {
-    let server: Arc<str> = Arc::clone(&shared.spec.name);
     let deadline = Deadline::start(shared.settings.clocks.connecting());
-    let listener = Arc::new(ClientListener { shared: Arc::clone(&shared), generation });
-    let tables = tables(&shared, Arc::clone(&listener));
+    let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
+    let older = over_http && shared.speaks_sse.load(Ordering::Relaxed);
+    let first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    let (failure, error) = match first {
+        Ok(live) => return Ok(live),
+        Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
+            let second = open_one(&shared, generation, true, &deadline, &mut abandon).await;
+            shared.speaks_sse.store(second.is_ok(), Ordering::Relaxed);
+            match second {
+                Ok(live) => return Ok(live),
+                // What the first way said is what the configuration asked for.
+                Err(also) => (refused.kind, refused.error.caused_by(also.error)),
+            }
+        }
+        Err(refused) => {
+            // The verdict may have been right once: the next attempt finds out anew.
+            shared.speaks_sse.store(false, Ordering::Relaxed);
+            (refused.kind, refused.error)
+        }
+    };
+    Err((failure, error))
+}
+
+/// Why one way did not lead to a client.
+pub(super) struct Refused {
+    pub(super) kind: FailureKind,
+    pub(super) error: McpError,
+    /// HTTP status of the last answer.
+    pub(super) status: Option<u16>,
+}
+
+async fn open_one(
+    shared: &Arc<Shared>,
+    generation: u64,
+    older: bool,
+    deadline: &Deadline,
+    abandon: &mut oneshot::Receiver<()>,
+) -> Result<Live, Refused> {
+    let server: Arc<str> = Arc::clone(&shared.spec.name);
+    let listener = Arc::new(ClientListener { shared: Arc::clone(shared), generation });
+    let tables = tables(shared, Arc::clone(&listener));
     let inbound = Arc::new(Inbound::new(listener, tables.clone()));
-    let transport = start_transport(&shared, Arc::clone(&inbound)).map_err(|error| {
+    let transport = start_transport(shared, Arc::clone(&inbound), older).map_err(|error| {
         let error = error.on(&server);
-        (kind_of(&error), error)
+        Refused { kind: kind_of(&error), error, status: None }
     })?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
@@ -45,16 +86,16 @@ pub(crate) async fn open(
         transport: &transport,
         tables: &tables,
         introduction: &shared.settings.introduction,
-        deadline: &deadline,
+        deadline,
         probe: shared.settings.probe,
         channel: channel_of(&shared.spec.transport),
-        choice: choice_of(&shared),
+        choice: if older { EraChoice::Legacy } else { choice_of(shared) },
         verdicts: shared.verdicts.as_ref(),
     });
     let outcome = tokio::select! {
         biased;
         outcome = opening => outcome,
-        _ = &mut abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
+        _ = abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
     };
     match outcome {
         Ok(client) => {
@@ -65,9 +106,10 @@ pub(crate) async fn open(
         }
         Err(error) => {
             let kind = kind_of(&error);
+            let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
             let error = explain(error, &transport.evidence()).on(&server);
-            Err((kind, shared.redact_error(error)))
+            Err(Refused { kind, error: shared.redact_error(error), status })
         }
     }
 }
@@ -104,7 +146,11 @@ fn choice_of(shared: &Shared) -> EraChoice {
     }
 }
 
-fn start_transport(shared: &Shared, inbound: Arc<Inbound>) -> Result<Arc<dyn Transport>, McpError> {
+fn start_transport(
+    shared: &Shared,
+    inbound: Arc<Inbound>,
+    older: bool,
+) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
         TransportSpec::Stdio(spec) => {
             let limits = ChannelLimits {
@@ -116,10 +162,17 @@ fn start_transport(shared: &Shared, inbound: Arc<Inbound>) -> Result<Arc<dyn Tra
             let transport = channel::open(&recipe, &shared.settings.environment, limits, inbound)?;
             Ok(transport)
         }
-        other => Err(McpError::new(
-            ErrorCode::ConfigInvalid,
-            format!("servers of type \"{}\" cannot be connected by this version", other.kind()),
-        )),
+        TransportSpec::Sdk { name } => {
+            let limits =
+                InProcessLimits { message: shared.settings.max_message, queued: shared.settings.max_queued };
+            let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
+            Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
+        }
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound),
+        TransportSpec::Http(_)
+        | TransportSpec::Sse(_)
+        | TransportSpec::SseIde(_)
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older),
     }
 }
 
@@ -142,12 +195,14 @@ fn stdio_recipe(shared: &Shared, spec: &StdioSpec) -> StdioRecipe {
 /// Whether trying again may help (LIF-04).
 fn kind_of(error: &McpError) -> FailureKind {
     match error.code() {
-        ErrorCode::AuthRequired => FailureKind::Challenge,
+        ErrorCode::AuthRequired | ErrorCode::AuthScopeInsufficient => FailureKind::Challenge,
+        ErrorCode::HttpStatus if remote::may_pass(error.facts().status) => FailureKind::Passing,
         ErrorCode::ConnectFailed if error.facts().rpc_code.is_some() => FailureKind::Lasting,
         ErrorCode::ConnectFailed
         | ErrorCode::ConnectTimeout
         | ErrorCode::ConnectionLost
         | ErrorCode::ServerExited
+        | ErrorCode::SessionExpired
         | ErrorCode::TransportBackpressure
         | ErrorCode::ProxyFailed => FailureKind::Passing,
         _ => FailureKind::Lasting,
@@ -176,7 +231,7 @@ fn explain(error: McpError, evidence: &Evidence) -> McpError {
     let facts = error.facts().clone();
     McpError::new(error.code(), message).with(|target| {
         *target = facts;
-        if target.stderr_tail.is_none() {
+        if target.stderr_tail.is_none() && evidence.pid.is_some() {
             target.stderr_tail = Some(evidence.stderr_tail.clone());
         }
         if target.first_bytes.is_none() {

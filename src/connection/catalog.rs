@@ -64,10 +64,10 @@ impl<T: Send + Sync + 'static> ListCell<T> {
         Arc::clone(&lock(&self.state).known)
     }
 
-    /// How many items the list of this generation has; `None` before it was read.
+    /// How many items the last list of this generation has, stale or not; `None` before it was read.
     pub fn count(&self, generation: u64) -> Option<usize> {
         let state = lock(&self.state);
-        (state.generation == generation && state.fetched.is_some()).then(|| state.known.len())
+        (state.generation == generation).then(|| state.known.len())
     }
 
     /// Why the last fetch failed, if it did.

@@ -7,12 +7,15 @@ pub mod attempt;
 pub mod backoff;
 pub mod catalog;
 pub mod lists;
+mod remote;
 pub mod settings;
+mod socket;
 pub mod state;
 pub mod status;
 mod subscriptions;
 mod supervisor;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -106,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) verdicts: Arc<dyn VerdictStore>,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
+    /// The server was found to speak only the older way over HTTP (mcp:ERA-11).
+    pub(crate) speaks_sse: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -150,6 +155,7 @@ impl Connection {
             verdicts: Arc::new(VerdictCell::default()),
             view: RwLock::new(StateView::initial(enabled)),
             commands,
+            speaks_sse: AtomicBool::new(false),
             spec: parts.spec,
             settings: parts.settings,
             host: parts.host,

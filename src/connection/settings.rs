@@ -8,11 +8,12 @@ use super::backoff::Backoff;
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
-use crate::config::spec::Timeouts;
+use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
 use crate::transport::stdio::ShutdownTimes;
+use crate::transport::websocket::PingTimes;
 
 /// The clocks of PRO-06; the human one is [`crate::deadline::Deadline::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub struct ConnectionSettings {
     pub max_queued: usize,
     /// Times of the closing steps.
     pub shutdown: ShutdownTimes,
+    /// When servers behind a WebSocket have to show that they live.
+    pub ping: PingTimes,
     /// What the host says of itself.
     pub introduction: Introduction,
     /// Limits of what servers may ask.
@@ -106,4 +109,10 @@ pub struct ConnectionSettings {
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.
     pub inherit_stderr: bool,
+    /// Tries to resume a stream that was cut; default 5 (HTTP-02).
+    pub max_resumptions: u32,
+    /// Trust of servers that set none of their own (TLS-01).
+    pub tls: Option<TlsSpec>,
+    /// Proxy of servers that name none of their own (PRX-01).
+    pub proxy: ProxyChoice,
 }

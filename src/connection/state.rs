@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use crate::error::McpError;
+use crate::error::{ErrorCode, McpError};
 
 /// A connection that lived shorter does not prove the server healthy (LIF-04).
 pub const PROVEN_AFTER: Duration = Duration::from_secs(10);
@@ -189,6 +189,11 @@ fn while_ready(
     match event {
         Event::Lost(error) => {
             let failed = if now - since >= PROVEN_AFTER { 1 } else { tries };
+            // A server that forgot the session is there: only a new handshake is missing (CAL-01).
+            let forgotten = error.code() == ErrorCode::SessionExpired;
+            if forgotten && backoff.delay(failed, jitter).is_some() {
+                return (State::Opening { tries: failed + 1 }, vec![Effect::CloseClient, Effect::Open]);
+            }
             (retry(failed, error, now, backoff, jitter), vec![Effect::CloseClient])
         }
         Event::Open => (State::Opening { tries: 1 }, vec![Effect::CloseClient, Effect::Open]),
@@ -427,5 +432,16 @@ mod tests {
             panic!()
         };
         assert_eq!(until - late, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn cal_01_a_forgotten_session_is_renewed_at_once_but_not_for_ever() {
+        let now = Instant::now();
+        let forgotten = || Event::Lost(McpError::new(ErrorCode::SessionExpired, ""));
+        let (state, effects) = go(State::Ready { since: now, tries: 1 }, forgotten(), now);
+        assert!(matches!(state, State::Opening { tries: 2 }));
+        assert_eq!(effects, [Effect::CloseClient, Effect::Open]);
+        let (state, _) = go(State::Ready { since: now, tries: 6 }, forgotten(), now);
+        assert_eq!(name(&state), "failed");
     }
 }

@@ -149,7 +149,11 @@ impl<'a> Snapshot<'a> {
         status.insert("state".into(), json!(view.state.as_str()));
         status.insert("scope".into(), json!(spec.scope.as_str()));
         status.insert("type".into(), json!(spec.transport.kind()));
-        status.insert("transport".into(), json!(spec.transport.kind()));
+        let found = view.transport.as_ref().and_then(|transport| transport.kind());
+        status.insert("transport".into(), json!(found.unwrap_or_else(|| way(spec.transport.kind()))));
+        if self.shared.skips_verification() {
+            status.insert("tlsVerified".into(), json!(false));
+        }
         if let Some(error) = &view.error {
             put_error(&mut status, error);
         }
@@ -213,6 +217,16 @@ fn put_error(status: &mut Map<String, Value>, error: &McpError) {
     put(status, "hint", hint(error));
 }
 
+/// The transport behind a configured type.
+fn way(kind: &'static str) -> &'static str {
+    match kind {
+        "sse-ide" => "sse",
+        "ws-ide" => "ws",
+        "claudeai-proxy" => "http",
+        other => other,
+    }
+}
+
 /// What a person can do about it.
 fn hint(error: &McpError) -> Option<&'static str> {
     use crate::error::ErrorCode;
@@ -224,6 +238,15 @@ fn hint(error: &McpError) -> Option<&'static str> {
             "Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers",
         ),
         ErrorCode::ServerExited => Some("See stderrTail for the server's own words"),
+        ErrorCode::AuthRequired => Some("Log in, or add an Authorization header to the server's definition"),
+        ErrorCode::HttpStatus if error.facts().status == Some(404) => {
+            Some("Check the path of the URL; many servers answer at /mcp or /sse")
+        }
+        ErrorCode::TlsFailed => Some("Check the server's certificate; add its authority with tls.ca"),
+        ErrorCode::ProxyFailed => Some("Check the proxy option and HTTP_PROXY, HTTPS_PROXY, NO_PROXY"),
+        ErrorCode::RedirectRefused => {
+            Some("Configure the URL that the server redirects to, if it is the right one")
+        }
         ErrorCode::VersionUnsupported => Some("Update the server or this package"),
         _ => None,
     }
@@ -248,6 +271,13 @@ fn put_client(status: &mut Map<String, Value>, client: &Client) {
 }
 
 impl Shared {
+    /// Whether any certificate is accepted on this connection (TLS-01).
+    fn skips_verification(&self) -> bool {
+        let remote = !matches!(self.spec.transport.kind(), "stdio" | "sdk");
+        let tls = self.spec.tls.as_ref().or(self.settings.tls.as_ref());
+        remote && tls.is_some_and(|tls| tls.insecure_skip_verify)
+    }
+
     /// The `status` event: the whole status, where it came from, and when.
     pub(crate) fn emit_status(&self, from: PublicState) {
         let mut status = Snapshot::new(self).to_value();

@@ -2,6 +2,7 @@
 //! closings run beside it, so that it always answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -14,6 +15,9 @@ use super::{Command, Live, Readiness, Shared, lists};
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::{self, write};
 use crate::transport::CloseMode;
+
+/// How long `connect()` waits for the lists of a server that has answered its handshake.
+const LIST_PATIENCE: Duration = Duration::from_secs(3);
 
 type Opening = tokio::task::JoinHandle<Result<Live, Failure>>;
 
@@ -176,7 +180,7 @@ impl Supervisor {
                 error.clone()
             }
             State::Disabled => McpError::new(ErrorCode::ServerDisabled, "the server is switched off"),
-            State::Idle | State::Closed => reason.unwrap_or_else(let_go),
+            State::Idle | State::Closed => reason.unwrap_or_else(|| self.close_reason.clone()),
         };
         self.answer_waiting(&Err(failure.on(&self.shared.spec.name)));
     }
@@ -232,9 +236,16 @@ impl Supervisor {
         let shared = Arc::clone(&self.shared);
         runtime::spawn(async move {
             let generation = live.generation;
-            lists::prefetch(&shared, &live).await;
+            let lists = lists::prefetch(&shared, &live);
+            tokio::pin!(lists);
+            // Lists that do not come hold nobody up; they are still taken when they do (L1).
+            let in_time = tokio::time::timeout(LIST_PATIENCE, &mut lists).await;
             shared.listener.catalog_changed();
             let _ = shared.commands.send(Command::Listed { generation }).await;
+            if in_time.is_err() {
+                lists.await;
+                shared.listener.catalog_changed();
+            }
         });
     }
 

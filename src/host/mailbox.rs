@@ -63,6 +63,13 @@ pub enum Letter {
         /// JSON text of the letter.
         body: String,
     },
+    /// Something for an in-process server (SDK-01).
+    Server {
+        /// Its channel.
+        channel: u32,
+        /// JSON text of the letter.
+        body: String,
+    },
     /// A question nobody waits for any more.
     Withdrawn {
         /// Number of the question.
@@ -77,7 +84,9 @@ impl Letter {
             Letter::Settled { body, texts } => {
                 body.cost() + texts.iter().map(|(_, text)| text.cost()).sum::<usize>()
             }
-            Letter::Progress { body, .. } | Letter::Question { body, .. } => body.len(),
+            Letter::Progress { body, .. } | Letter::Question { body, .. } | Letter::Server { body, .. } => {
+                body.len()
+            }
             Letter::Event(event) => event.body.len(),
             Letter::Withdrawn { .. } => 32,
         }
@@ -100,6 +109,8 @@ pub struct Mailbox {
     handed_out: u64,
     keyed: HashMap<String, u64>,
     progress: HashMap<u32, (u32, u64)>,
+    /// Bytes that wait for in-process servers, by channel.
+    for_servers: HashMap<u32, usize>,
     events: usize,
     dropped: u64,
 }
@@ -112,6 +123,21 @@ impl Mailbox {
             Letter::Progress { call, body } => self.push_progress(call, body),
             other => self.letters.push_back(other),
         }
+    }
+
+    /// Adds a letter for an in-process server, unless more than `room` bytes would wait for it (STD-07); then
+    /// tells how many wait. What finds nothing waiting is always taken.
+    ///
+    /// # Errors
+    /// The bytes that wait already.
+    pub fn push_bounded(&mut self, channel: u32, body: String, room: usize) -> Result<(), usize> {
+        let waiting = self.for_servers.get(&channel).copied().unwrap_or(0);
+        if waiting > 0 && waiting.saturating_add(body.len()) > room {
+            return Err(waiting);
+        }
+        self.for_servers.insert(channel, waiting + body.len());
+        self.letters.push_back(Letter::Server { channel, body });
+        Ok(())
     }
 
     fn push_event(&mut self, event: HostEvent) {
@@ -186,6 +212,14 @@ impl Mailbox {
             Letter::Progress { call, .. } => {
                 self.progress.remove(call);
             }
+            Letter::Server { channel, body } => {
+                let waiting = self.for_servers.get(channel).map_or(0, |waiting| waiting - body.len());
+                if waiting == 0 {
+                    self.for_servers.remove(channel);
+                } else {
+                    self.for_servers.insert(*channel, waiting);
+                }
+            }
             _ => {}
         }
     }
@@ -251,6 +285,20 @@ mod tests {
         let batch = mailbox.take_batch();
         assert_eq!(batch.len(), MAX_PROGRESS as usize);
         assert_eq!(batch.last(), Some(&Letter::Progress { call: 1, body: "99".into() }));
+    }
+
+    #[test]
+    fn std_07_what_waits_for_a_server_is_bounded_per_channel() {
+        let mut mailbox = Mailbox::default();
+        assert_eq!(mailbox.push_bounded(1, "x".repeat(50), 10), Ok(()), "nothing waits: always taken");
+        assert_eq!(mailbox.push_bounded(1, "y".into(), 10), Err(50));
+        assert_eq!(mailbox.push_bounded(2, "z".repeat(4), 10), Ok(()), "another server is not concerned");
+        assert_eq!(mailbox.push_bounded(2, "z".repeat(6), 10), Ok(()));
+        assert_eq!(mailbox.push_bounded(2, "z".into(), 10), Err(10));
+        assert_eq!(mailbox.take_batch().len(), 3);
+        assert_eq!(mailbox.push_bounded(1, "y".into(), 10), Ok(()));
+        assert_eq!(mailbox.take_batch(), vec![Letter::Server { channel: 1, body: "y".into() }]);
+        assert!(mailbox.for_servers.is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod post;
 
 use crate::error::McpError;
 use crate::transport::BoxFuture;
+use crate::transport::in_process::Script;
 
 /// Something the host may want to know. `body` is the JSON text of the event's argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +58,8 @@ impl QuestionKind {
     }
 }
 
-/// The embedding program.
-pub trait Host: Send + Sync {
+/// The embedding program, where in-process servers live too.
+pub trait Host: Script {
     /// Tells the host; never blocks.
     fn emit(&self, event: HostEvent);
     /// Whether there is a callback for such questions.

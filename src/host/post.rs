@@ -9,9 +9,10 @@ use tokio::sync::oneshot;
 use super::mailbox::{Letter, Mailbox};
 use super::{Host, HostEvent, QuestionKind};
 use crate::error::{ErrorCode, McpError};
-use crate::jsonrpc::write::push_string;
+use crate::jsonrpc::write::{push_member, push_string};
 use crate::runtime::lock;
 use crate::transport::BoxFuture;
+use crate::transport::in_process::{Channels, Script, Word};
 
 type Answers = HashMap<u32, oneshot::Sender<Result<String, McpError>>>;
 
@@ -26,6 +27,7 @@ pub struct PostOffice {
     questions: Mutex<Answers>,
     next_question: AtomicU32,
     callbacks: HashSet<QuestionKind>,
+    channels: Channels,
 }
 
 impl PostOffice {
@@ -38,16 +40,21 @@ impl PostOffice {
             questions: Mutex::default(),
             next_question: AtomicU32::new(1),
             callbacks,
+            channels: Channels::default(),
         }
     }
 
     /// Delivers a letter.
     pub fn deliver(&self, letter: Letter) {
         lock(&self.mailbox).push(letter);
-        if !self.rung.swap(true, Ordering::AcqRel) {
-            if let Some(bell) = &*lock(&self.bell) {
-                bell();
-            }
+        self.ring();
+    }
+
+    fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel)
+            && let Some(bell) = &*lock(&self.bell)
+        {
+            bell();
         }
     }
 
@@ -113,6 +120,34 @@ impl Host for PostOffice {
             })
         })
     }
+}
+
+impl Script for PostOffice {
+    fn channels(&self) -> &Channels {
+        &self.channels
+    }
+
+    fn say(&self, channel: u32, word: Word, room: usize) -> Result<(), usize> {
+        let mut body = format!("{{\"kind\":\"sdk\",\"channel\":{channel}");
+        match word {
+            Word::Open { server, instance } => {
+                push_member(&mut body, "open", &string(&server));
+                push_member(&mut body, "instance", &string(&instance));
+            }
+            Word::Message(message) => push_member(&mut body, "message", message.trim_end()),
+            Word::Close => push_member(&mut body, "close", "true"),
+        }
+        body.push('}');
+        lock(&self.mailbox).push_bounded(channel, body, room)?;
+        self.ring();
+        Ok(())
+    }
+}
+
+fn string(text: &str) -> String {
+    let mut literal = String::new();
+    push_string(&mut literal, text);
+    literal
 }
 
 /// Withdraws the question when nobody waits for its answer any more.

@@ -1,6 +1,6 @@
 //! From options and files to the table of connections: loading, adding, removing, switching.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -20,6 +20,8 @@ use crate::transport::CloseMode;
 pub struct Changes {
     /// Definitions by name, as JSON text; they come after those of the options.
     added: BTreeMap<String, Box<RawValue>>,
+    /// Names under which in-process servers were handed over (SDK-01).
+    instances: BTreeSet<String>,
     /// Names of servers taken away.
     removed: Vec<String>,
     /// Servers switched on or off.
@@ -93,14 +95,15 @@ impl Manager {
     }
 
     fn resolve(&self) -> Resolution {
-        let (servers, switches) = {
+        let (servers, switches, instances) = {
             let changes = lock(&self.changes);
-            (self.dynamic_servers(&changes), changes.switches.clone())
+            (self.dynamic_servers(&changes), changes.switches.clone(), changes.instances.clone())
         };
         let config = self.options.config.as_ref();
         let mut inputs = Inputs::gather(&self.environment, &self.options.cwd, config, servers.as_deref());
         inputs.options.reserved.clone_from(&self.options.reserved_names);
         inputs.options.switches = switches;
+        inputs.options.sdk_instances = instances;
         config::resolve(&inputs)
     }
 
@@ -158,6 +161,25 @@ impl Manager {
         Ok(())
     }
 
+    /// Adds a server of scope `dynamic` that runs in the host's own program (SDK-01): the name is that of the
+    /// instance too.
+    ///
+    /// # Errors
+    /// As [`Manager::add_server`].
+    pub async fn add_sdk_server(
+        &self,
+        name: &str,
+        definition: &RawValue,
+        connect: bool,
+    ) -> Result<(), McpError> {
+        let fresh = lock(&self.changes).instances.insert(name.to_owned());
+        let outcome = self.add_server(name, definition, connect).await;
+        if outcome.is_err() && fresh {
+            lock(&self.changes).instances.remove(name);
+        }
+        outcome
+    }
+
     /// Why a definition did not become a server.
     fn rejection(&self, name: &str) -> McpError {
         let Some(resolution) = read(&self.resolution).clone() else {
@@ -202,6 +224,7 @@ impl Manager {
         {
             let mut changes = lock(&self.changes);
             changes.added.remove(name);
+            changes.instances.remove(name);
             changes.removed.push(name.to_owned());
         }
         self.apply().await

@@ -12,7 +12,7 @@ pub mod verbs;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use tokio::sync::watch;
 
@@ -35,6 +35,14 @@ use registry::Registry;
 
 type Table = BTreeMap<String, Connection>;
 
+/// How far the end of a manager has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    No,
+    UnderWay,
+    Done,
+}
+
 /// Everything one `new McpManager()` stands for.
 pub struct Manager {
     options: Options,
@@ -52,7 +60,7 @@ pub struct Manager {
     applying: tokio::sync::Mutex<()>,
     /// Whether anything was ever connected: lists asked for before that connect first.
     connected: AtomicBool,
-    closing: OnceLock<watch::Receiver<bool>>,
+    closing: watch::Sender<Closing>,
     reported: Mutex<HashSet<String>>,
     output_dir: Mutex<Option<PathBuf>>,
     this: Weak<Manager>,
@@ -68,7 +76,10 @@ impl Manager {
         let options = Options::read(options, Arc::clone(&environment))?;
         let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
         let (rules, findings) = RuleSet::compile(&options.permissions);
-        let roots = options.roots.clone().unwrap_or_else(|| vec![file_uri(&options.cwd)]);
+        let roots = match &options.roots {
+            Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
+            None => vec![file_uri(&options.cwd)],
+        };
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
@@ -82,7 +93,7 @@ impl Manager {
             changes: Mutex::default(),
             applying: tokio::sync::Mutex::new(()),
             connected: AtomicBool::new(false),
-            closing: OnceLock::new(),
+            closing: watch::Sender::new(Closing::No),
             reported: Mutex::default(),
             output_dir: Mutex::default(),
             this: Weak::clone(this),
@@ -128,7 +139,7 @@ impl Manager {
     }
 
     fn open_for_use(&self) -> Result<(), McpError> {
-        if self.closing.get().is_some() { Err(closed_error()) } else { Ok(()) }
+        if *self.closing.borrow() == Closing::No { Ok(()) } else { Err(closed_error()) }
     }
 
     /// The connection of a server.
@@ -234,27 +245,38 @@ impl Manager {
 
     /// Ends everything; every caller waits for the same end. Open calls fail with `MANAGER_CLOSED`.
     pub async fn close(&self, mode: CloseMode) {
-        let (done, ended) = watch::channel(false);
-        if self.closing.set(ended).is_ok() {
-            // A change under way ends first, so that no connection is left out.
-            let _applying = self.applying.lock().await;
-            let table = std::mem::take(&mut *write(&self.table));
-            let closings: Vec<_> = table
-                .values()
-                .cloned()
-                .map(|connection| tokio::spawn(async move { connection.close(mode, closed_error()).await }))
-                .collect();
-            for closing in closings {
-                let _ = closing.await;
+        let first = self.closing.send_if_modified(|closing| {
+            let first = *closing == Closing::No;
+            if first {
+                *closing = Closing::UnderWay;
             }
-            *write(&self.registry) = Arc::default();
-            self.remove_output_dir();
-            done.send_replace(true);
+            first
+        });
+        if !first {
+            let mut closing = self.closing.subscribe();
+            let _ = closing.wait_for(|closing| *closing == Closing::Done).await;
             return;
         }
-        if let Some(ended) = self.closing.get() {
-            let _ = ended.clone().wait_for(|ended| *ended).await;
+        // A change under way ends first, so that no connection is left out.
+        let _applying = self.applying.lock().await;
+        let table = std::mem::take(&mut *write(&self.table));
+        let closings: Vec<_> = table
+            .values()
+            .cloned()
+            .map(|connection| tokio::spawn(async move { connection.close(mode, closed_error()).await }))
+            .collect();
+        for closing in closings {
+            let _ = closing.await;
         }
+        *write(&self.registry) = Arc::default();
+        self.remove_output_dir();
+        self.closing.send_replace(Closing::Done);
+    }
+
+    /// Completes when the manager begins to close.
+    async fn closing(&self) {
+        let mut closing = self.closing.subscribe();
+        let _ = closing.wait_for(|closing| *closing != Closing::No).await;
     }
 
     /// Ends every process at once; blocks for about a second at most. For the exit of the host (STD-04).
@@ -267,7 +289,7 @@ impl Manager {
 
     /// Replaces the roots and tells every server that is connected (PRO-10).
     pub async fn set_roots(&self, roots: Vec<String>) {
-        *write(&self.roots) = roots;
+        *write(&self.roots) = roots.iter().map(|root| root_uri(root, &self.options.cwd)).collect();
         for connection in self.table().values() {
             let live = connection.live().filter(|live| live.client.era() == Era::Legacy);
             if let Some(live) = live {
@@ -305,6 +327,18 @@ impl Manager {
 
 fn closed_error() -> McpError {
     McpError::new(ErrorCode::ManagerClosed, "the manager was closed")
+}
+
+/// A root as a URI: URIs stay, paths become `file://` URIs.
+fn root_uri(root: &str, cwd: &std::path::Path) -> String {
+    let scheme = root.split_once("://").map(|(scheme, _)| scheme);
+    if scheme
+        .is_some_and(|scheme| scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    {
+        root.to_owned()
+    } else {
+        file_uri(&cwd.join(root))
+    }
 }
 
 /// `file://` URI of a directory.

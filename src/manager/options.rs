@@ -12,6 +12,7 @@ use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::ConfigOptions;
+use crate::config::spec::{ProxyChoice, TlsSpec};
 use crate::connection::backoff::Backoff;
 use crate::connection::settings::{Clocks, ConnectionSettings};
 use crate::environment::Environment;
@@ -20,7 +21,9 @@ use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::sanitize::Sanitize;
+use crate::secret::{SafeUrl, Secret};
 use crate::transport::stdio::ShutdownTimes;
+use crate::transport::websocket::PingTimes;
 
 /// Options in force.
 #[derive(Debug)]
@@ -154,12 +157,19 @@ struct ShutdownOption {
     fast_term_ms: Option<u64>,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PingOption {
+    ping_interval_ms: Option<u64>,
+    pong_timeout_ms: Option<u64>,
+}
+
 type Members<'a> = std::collections::HashMap<String, &'a RawValue>;
 
-/// Takes one option; `null` counts as not given.
+/// Takes one option. `null` is no value: it is what `NaN` and infinity become on their way here.
 fn take<T: DeserializeOwned>(members: &Members<'_>, name: &str) -> Result<Option<T>, McpError> {
     let Some(raw) = members.get(name) else { return Ok(None) };
-    serde_json::from_str::<Option<T>>(raw.get()).map_err(|error| invalid(name, &error.to_string()))
+    serde_json::from_str::<T>(raw.get()).map(Some).map_err(|error| invalid(name, &error.to_string()))
 }
 
 fn invalid(name: &str, why: &str) -> McpError {
@@ -215,6 +225,7 @@ impl Options {
             Some("false") => None,
             _ => Some(take::<ConfigOptions>(&members, "config")?.unwrap_or_default()),
         };
+        check_the_rest(&members)?;
         let mut unknown: Vec<String> =
             members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
         unknown.sort();
@@ -242,6 +253,21 @@ impl Options {
             cwd,
         })
     }
+}
+
+/// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.
+fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
+    for name in ["keepAlive", "validateInput", "sdkToolPrefix", "watchConfig"] {
+        take::<bool>(members, name)?;
+    }
+    for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {
+        count(members, name, 1)?;
+    }
+    take::<usize>(members, "maxOutputTokens")?;
+    choice(members, "start", &[("eager", ()), ("lazy", ()), ("required", ())])?;
+    choice(members, "onLargeOutput", &[("truncate", ()), ("file", ()), ("error", ())])?;
+    choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
+    Ok(())
 }
 
 fn servers(members: &Members<'_>) -> Result<Option<String>, McpError> {
@@ -285,6 +311,7 @@ fn connection_settings(
         max_message: count(members, "maxMessageBytes", MAX_BYTES)?,
         max_queued: count(members, "maxQueuedBytes", MAX_BYTES)?,
         shutdown: shutdown(members)?,
+        ping: ping(members)?,
         introduction: Introduction {
             identity,
             // Filled in when it is known which callbacks there are.
@@ -295,7 +322,70 @@ fn connection_settings(
         environment,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
+        max_resumptions: take::<HttpOption>(members, "http")?
+            .and_then(|http| http.max_resumptions)
+            .unwrap_or(5),
+        tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
+        proxy: proxy(members)?,
     })
+}
+
+/// The option `http`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HttpOption {
+    max_resumptions: Option<u32>,
+}
+
+/// The option `tls`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TlsOption {
+    #[serde(default)]
+    ca: OneOrMany,
+    cert: Option<String>,
+    key: Option<String>,
+    #[serde(default)]
+    insecure_skip_verify: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> Self {
+        OneOrMany::Many(Vec::new())
+    }
+}
+
+impl TlsOption {
+    fn into_spec(self) -> TlsSpec {
+        TlsSpec {
+            ca: match self.ca {
+                OneOrMany::One(one) => vec![one],
+                OneOrMany::Many(many) => many,
+            },
+            cert: self.cert,
+            key: self.key.map(Secret::new),
+            insecure_skip_verify: self.insecure_skip_verify,
+        }
+    }
+}
+
+/// The option `proxy`: a URL, or `false` for none.
+fn proxy(members: &Members<'_>) -> Result<ProxyChoice, McpError> {
+    match members.get("proxy").map(|raw| raw.get()) {
+        None | Some("null") => Ok(ProxyChoice::Inherited),
+        Some("false") => Ok(ProxyChoice::Off),
+        Some(text) => match serde_json::from_str::<String>(text) {
+            Ok(url) if !url.trim().is_empty() => Ok(ProxyChoice::Url(SafeUrl::new(url.trim()))),
+            _ => Err(invalid("proxy", "expected a URL or false")),
+        },
+    }
 }
 
 fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
@@ -334,3 +424,19 @@ fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
         fast_term: own.fast_term_ms.map_or(preset.fast_term, Duration::from_millis),
     })
 }
+
+fn ping(members: &Members<'_>) -> Result<PingTimes, McpError> {
+    let own = take::<PingOption>(members, "ws")?.unwrap_or_default();
+    let preset = PingTimes::default();
+    // A clock that ticks all the time would be no clock.
+    let at_least = |millis: Option<u64>, preset: Duration| {
+        millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
+    };
+    Ok(PingTimes {
+        interval: at_least(own.ping_interval_ms, preset.interval),
+        timeout: at_least(own.pong_timeout_ms, preset.timeout),
+    })
+}
+
+/// Longest time between pings: a day.
+const MAX_PING_MILLIS: u64 = 24 * 3_600_000;

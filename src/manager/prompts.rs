@@ -122,9 +122,10 @@ impl Manager {
         }
         let what = format!("no prompt \"{}\" is known", shown(name));
         let error = unknown(ErrorCode::PromptUnknown, what, registry.prompts_like(name));
-        Err(match server {
-            Some(server) => error.on(&server),
-            None => error,
+        Err(match (server, crate::name::parse_tool_name(name)) {
+            (Some(server), _) => error.on(&server),
+            (None, Some((server, _))) => self.unknown_server(server),
+            (None, None) => error,
         })
     }
 

@@ -127,6 +127,7 @@ impl Manager {
         options: CallOptions,
     ) -> Result<CallOutcome, McpError> {
         self.open_for_use()?;
+        check_depth("args", &arguments)?;
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options).await?,
@@ -161,7 +162,12 @@ impl Manager {
             memory: &self.memory,
             patience: self.options.permission_timeout,
         };
-        Ok(pass(passage, keeper, deadline).await?.unwrap_or(arguments))
+        let replaced = tokio::select! {
+            biased;
+            passed = pass(passage, keeper, deadline) => passed?,
+            () = self.closing() => return Err(super::closed_error()),
+        };
+        Ok(replaced.unwrap_or(arguments))
     }
 
     /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
@@ -305,6 +311,16 @@ impl Manager {
     }
 }
 
+/// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
+fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
+    if json_scan::scan(text).depth <= json_scan::MAX_DEPTH {
+        return Ok(());
+    }
+    let message = format!("{parameter}: nested deeper than {}", json_scan::MAX_DEPTH);
+    Err(McpError::new(ErrorCode::InvalidArgument, message)
+        .with(|facts| facts.parameter = Some(parameter.to_owned())))
+}
+
 pub(super) fn shown(name: &str) -> String {
     crate::client::excerpt(&crate::unicode::clean_str_lossy(name), 200)
 }
@@ -317,9 +333,13 @@ pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -
     McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
 }
 
+/// Nothing was sent, or the server has refused it because it has forgotten the session.
 fn was_not_sent(error: &McpError) -> bool {
-    error.facts().delivered == Some(Delivery::No)
-        && matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited)
+    match error.facts().delivered {
+        Some(Delivery::No) => matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited),
+        Some(Delivery::Refused) => error.code() == ErrorCode::SessionExpired,
+        _ => false,
+    }
 }
 
 fn headers_differ(error: &McpError) -> bool {
@@ -372,6 +392,7 @@ impl Manager {
         params: &str,
         options: CallOptions,
     ) -> Result<String, McpError> {
+        check_depth("params", params)?;
         let connection = self.connection(server).await?;
         let clocks = connection.settings().clocks;
         let bad = |why: &str| {

@@ -198,7 +198,9 @@ impl Manager {
     ) -> Result<Answer, McpError> {
         match verb {
             "load" => self.load().await.map(Answer::from),
-            "addServer" | "removeServer" | "setServerEnabled" => self.run_configuration(verb, payload).await,
+            "addServer" | "addSdkServer" | "removeServer" | "setServerEnabled" => {
+                self.run_configuration(verb, payload).await
+            }
             "connectAll" | "connect" | "ready" | "restart" | "disconnect" | "close" | "ping" => {
                 self.run_life(verb, payload).await
             }
@@ -221,6 +223,11 @@ impl Manager {
             "addServer" => {
                 let add: Add = read(payload)?;
                 self.add_server(&add.name, &add.config, add.connect).await?;
+                add.name
+            }
+            "addSdkServer" => {
+                let add: Add = read(payload)?;
+                self.add_sdk_server(&add.name, &add.config, add.connect).await?;
                 add.name
             }
             "removeServer" => {

@@ -78,9 +78,7 @@ impl<'a> Block<'a> {
     /// Whether the block already has its public shape and needs no cleaning.
     fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
         let shape = match &*self.kind() {
-            "text" => {
-                is_string(self.text) && self.text.is_some_and(|text| text.len() <= rules.large_text_bytes)
-            }
+            "text" => is_string(self.text),
             "image" | "audio" => is_string(self.data) && is_string(self.mime_type),
             "resource_link" => is_string(self.uri) && is_string(self.name) && self.icons.is_none(),
             _ => false,
@@ -113,17 +111,28 @@ fn is_binary(member: &json_scan::Member<'_>) -> bool {
     member.is("data") || member.is("blob")
 }
 
-/// Whether every element of a `content` array may cross as it is.
-pub(crate) fn all_plain(content: &str, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
+/// Whether every element of a `content` array may cross as it is: then the text literals that are too long to
+/// stay within the JSON, with the number of their block; else `None`.
+pub(crate) fn long_texts_if_plain<'a>(
+    content: &'a str,
+    rules: &ContentRules<'_>,
+    facts: Facts,
+) -> Result<Option<Vec<(usize, &'a str)>>> {
     if json_scan::kind(content) != Kind::Array {
-        return Ok(false);
+        return Ok(None);
     }
-    for element in json_scan::elements(content) {
-        if json_scan::kind(element) != Kind::Object || !Block::read(element).is_plain(rules, facts)? {
-            return Ok(false);
+    let mut long = Vec::new();
+    for (number, element) in json_scan::elements(content).enumerate() {
+        if json_scan::kind(element) != Kind::Object {
+            return Ok(None);
         }
+        let block = Block::read(element);
+        if !block.is_plain(rules, facts)? {
+            return Ok(None);
+        }
+        long.extend(block.text.filter(|text| text.len() > rules.large_text_bytes).map(|text| (number, text)));
     }
-    Ok(true)
+    Ok(Some(long))
 }
 
 /// Writes mapped blocks one behind the other.

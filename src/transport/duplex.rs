@@ -3,7 +3,7 @@
 //! Owns the table of open requests. An entry leaves it by its answer, by cancellation or by the end of the
 //! channel, whichever comes first, and so settles exactly once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
@@ -17,16 +17,47 @@ type Reply = Result<RawText, RequestFailure>;
 
 /// Where frames go. Never blocks: what cannot be taken is refused.
 pub trait FrameSink: Send + Sync + std::fmt::Debug {
-    /// Takes a frame. `alone` says that nothing else is under way, so writing at once pays off.
-    fn push(&self, frame: String, alone: bool) -> Result<(), McpError>;
+    /// Takes a frame.
+    fn push(&self, frame: String) -> Result<(), McpError>;
     /// Takes a short frame even when the queue is full (cancellations).
     fn push_control(&self, frame: String);
 }
 
+/// Withdrawn requests whose late answers are still expected; older ones count as strays.
+const REMEMBERED: usize = 1_024;
+
 #[derive(Debug)]
 enum Pending {
-    Open(HashMap<u64, oneshot::Sender<Reply>>),
+    Open(Table),
     Closed(McpError),
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    waiters: HashMap<u64, oneshot::Sender<Reply>>,
+    withdrawn: VecDeque<u64>,
+}
+
+impl Table {
+    /// Takes a request out whose answer may still come.
+    fn withdraw(&mut self, id: u64) -> bool {
+        let open = self.waiters.remove(&id).is_some();
+        if open {
+            if self.withdrawn.len() == REMEMBERED {
+                self.withdrawn.pop_front();
+            }
+            self.withdrawn.push_back(id);
+        }
+        open
+    }
+
+    /// Whether this is the late answer to a withdrawn request; the second one is not.
+    fn late(&mut self, id: u64) -> bool {
+        match self.withdrawn.iter().position(|withdrawn| *withdrawn == id) {
+            Some(at) => self.withdrawn.remove(at).is_some(),
+            None => false,
+        }
+    }
 }
 
 /// The sending side and the table of open requests.
@@ -39,15 +70,15 @@ pub struct Duplex {
 impl Duplex {
     /// A channel whose frames go to `sink`.
     pub fn new(sink: Arc<dyn FrameSink>) -> Self {
-        Self { sink, pending: Mutex::new(Pending::Open(HashMap::new())) }
+        Self { sink, pending: Mutex::new(Pending::Open(Table::default())) }
     }
 
     /// Sends a request and waits for its answer; dropping the future cancels it.
     pub async fn request(&self, request: Outgoing) -> Reply {
         let (reply, answer) = oneshot::channel();
-        let alone = self.register(request.id, reply)?;
+        self.register(request.id, reply)?;
         let ticket = Ticket { duplex: self, id: request.id, cancellable: request.cancellable };
-        if let Err(error) = self.sink.push(request.frame, alone) {
+        if let Err(error) = self.sink.push(request.frame) {
             ticket.withdraw();
             return Err(RequestFailure::Transport(error));
         }
@@ -61,7 +92,7 @@ impl Duplex {
         if let Pending::Closed(error) = &*lock(&self.pending) {
             return Err(error.clone());
         }
-        self.sink.push(frame, false)
+        self.sink.push(frame)
     }
 
     /// Takes one message from the peer: answers go to their callers, the rest to `receiver`.
@@ -71,9 +102,13 @@ impl Duplex {
             return;
         };
         let Some(waiter) = id.and_then(|id| self.take(id)) else {
-            receiver.stray(id);
+            // A late answer is expected after a cancellation and worth no word (PRO-07).
+            if !id.is_some_and(|id| self.was_withdrawn(id)) {
+                receiver.stray(id);
+            }
             return;
         };
+        receiver.answered(id.unwrap_or_default());
         let reply = match answer {
             Answer::Result(result) => Ok(result),
             Answer::Error(error) => Err(RequestFailure::Rpc(error)),
@@ -97,8 +132,8 @@ impl Duplex {
             let mut pending = lock(&self.pending);
             match &mut *pending {
                 Pending::Closed(_) => return,
-                Pending::Open(waiters) => {
-                    let waiters = std::mem::take(waiters);
+                Pending::Open(table) => {
+                    let waiters = std::mem::take(&mut table.waiters);
                     let not_sent = error.clone().with(|facts| facts.delivered = Some(Delivery::No));
                     *pending = Pending::Closed(not_sent);
                     waiters
@@ -111,21 +146,34 @@ impl Duplex {
         }
     }
 
-    fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<bool, RequestFailure> {
+    fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<(), RequestFailure> {
         match &mut *lock(&self.pending) {
             Pending::Closed(error) => Err(RequestFailure::Transport(error.clone())),
-            Pending::Open(waiters) => {
-                let alone = waiters.is_empty();
-                waiters.insert(id, reply);
-                Ok(alone)
+            Pending::Open(table) => {
+                table.waiters.insert(id, reply);
+                Ok(())
             }
         }
     }
 
     fn take(&self, id: u64) -> Option<oneshot::Sender<Reply>> {
         match &mut *lock(&self.pending) {
-            Pending::Open(waiters) => waiters.remove(&id),
+            Pending::Open(table) => table.waiters.remove(&id),
             Pending::Closed(_) => None,
+        }
+    }
+
+    fn withdraw(&self, id: u64) -> bool {
+        match &mut *lock(&self.pending) {
+            Pending::Open(table) => table.withdraw(id),
+            Pending::Closed(_) => false,
+        }
+    }
+
+    fn was_withdrawn(&self, id: u64) -> bool {
+        match &mut *lock(&self.pending) {
+            Pending::Open(table) => table.late(id),
+            Pending::Closed(_) => false,
         }
     }
 
@@ -154,13 +202,17 @@ impl Ticket<'_> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         // An answered request is no longer in the table, and is not cancelled (F-029).
-        if self.duplex.take(self.id).is_some() && self.cancellable {
-            // The reason is neutral: why the host gave up is nobody else's business (F8).
-            let params =
-                format!("{{\"requestId\":{},\"reason\":\"The result is no longer needed\"}}", self.id);
-            self.duplex.sink.push_control(write::notification("notifications/cancelled", Some(&params)));
+        if self.duplex.withdraw(self.id) && self.cancellable {
+            self.duplex.sink.push_control(cancellation(self.id));
         }
     }
+}
+
+/// The notification that a request is no longer waited for.
+pub fn cancellation(id: u64) -> String {
+    // The reason is neutral: why the host gave up is nobody else's business (F8).
+    let params = format!("{{\"requestId\":{id},\"reason\":\"The result is no longer needed\"}}");
+    write::notification("notifications/cancelled", Some(&params))
 }
 
 /// Reads a frame and accepts all it holds; says why not if it holds no message.

@@ -167,6 +167,15 @@ fn trim(line: &mut Vec<u8>) {
     }
 }
 
+/// The beginning of a text: at most `most` bytes, cut between characters.
+pub fn beginning(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +236,13 @@ mod tests {
         }
         framer.space().extend_from_slice(b",\"id\":9}\n");
         assert_eq!(framer.next_line(), Some(Line::TooLong { length: 65_536_008, id: Some(9) }));
+    }
+
+    #[test]
+    fn a_beginning_never_cuts_a_character() {
+        for (most, expected) in [(0, ""), (1, "a"), (2, "a"), (4, "a"), (5, "a😀"), (99, "a😀b")] {
+            assert_eq!(beginning("a😀b", most), expected);
+        }
     }
 
     #[test]

@@ -3,10 +3,16 @@
 //! Owns: moving frames, matching answers to requests, ending. Does not know MCP methods beyond the
 //! notification that cancels a request.
 
+pub mod connector;
 pub mod duplex;
+pub mod frame_events;
 pub mod frame_lines;
+pub mod http;
+pub mod in_process;
+pub mod legacy_sse;
 pub mod outbox;
 pub mod stdio;
+pub mod websocket;
 
 use std::fmt;
 use std::future::Future;
@@ -87,12 +93,22 @@ pub trait Transport: Send + Sync + fmt::Debug {
     fn process(&self) -> Option<Arc<stdio::ServerProcess>>;
     /// What is known about the other end.
     fn evidence(&self) -> Evidence;
+    /// The way that was found to work, where it may differ from the configured one (`http`, `sse`).
+    fn kind(&self) -> Option<&'static str> {
+        None
+    }
+    /// HTTP status of the last answer.
+    fn last_status(&self) -> Option<u16> {
+        None
+    }
 }
 
 /// Takes what the server sends unasked. Called by the reading task: must return at once.
 pub trait Receiver: Send + Sync {
     /// A request or a notification.
     fn message(&self, message: Incoming);
+    /// A request of ours was answered; its caller hears of it in a moment, of progress no more (mcp:PROG-04).
+    fn answered(&self, id: u64);
     /// A line that is no message: its first 200 bytes, cleaned, and why.
     fn noise(&self, excerpt: &str, why: &str);
     /// An answer nobody waits for: late, repeated, or with an unknown id.

@@ -1,17 +1,18 @@
 //! The bounded queue in front of a server's standard input (STD-07).
 //!
-//! A frame on an idle connection is written at once by the thread that sends it; on a busy one the writer
-//! task joins what has gathered. A server that does not read costs at most `maxQueuedBytes`.
+//! Frames of one turn of the JavaScript thread are written together at its end, by that thread, without any
+//! other waking up; what the pipe does not take at once, and what tasks send, is left to the writer task. A
+//! server that does not read costs at most `maxQueuedBytes`.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
 use super::duplex::FrameSink;
 use crate::error::{Delivery, ErrorCode, McpError};
-use crate::runtime::{self, lock};
+use crate::runtime::{self, Flush, lock};
 
 /// Room beyond the limit for cancellations, so that a full queue can still be thinned out.
 const CONTROL_ROOM: usize = 256 * 1024;
@@ -21,6 +22,8 @@ struct Queue {
     bytes: Vec<u8>,
     /// Bytes the writer task has taken and not yet written.
     writing: usize,
+    /// Whether the thread that wrote last will flush at the end of its turn.
+    flush_due: bool,
     ended: bool,
 }
 
@@ -32,13 +35,15 @@ pub struct Outbox {
     wake: Notify,
     broken: Notify,
     limit: usize,
+    this: Weak<Outbox>,
 }
 
 impl Outbox {
     /// Starts the writer task of a queue that holds at most `limit` bytes.
     pub fn start(pipe: pipe::Sender, limit: usize) -> Arc<Self> {
         let pipe = Arc::new(pipe);
-        let outbox = Arc::new(Self {
+        let outbox = Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             pipe: Mutex::new(Some(Arc::clone(&pipe))),
             queue: Mutex::default(),
             wake: Notify::new(),
@@ -114,43 +119,62 @@ impl Outbox {
         pipe.and_then(|pipe| pipe.try_write(frame).ok()).unwrap_or(0)
     }
 
-    fn queue_frame(&self, frame: String, alone: bool, room: usize) -> Result<(), McpError> {
+    fn queue_frame(&self, frame: String, room: usize) -> Result<(), McpError> {
         let mut queue = lock(&self.queue);
         if queue.ended {
             return Err(McpError::new(ErrorCode::ConnectionLost, "the server's input is closed")
                 .with(|facts| facts.delivered = Some(Delivery::No)));
         }
         let waiting = queue.bytes.len() + queue.writing;
-        if waiting == 0 {
-            // Holding the lock keeps the order: nobody else can write before the rest is queued.
-            let written = if alone { self.write_now(frame.as_bytes()) } else { 0 };
-            if written == frame.len() {
-                return Ok(());
-            }
-            queue.bytes = frame.into_bytes();
-            queue.bytes.drain(..written);
-        } else if waiting + frame.len() > room {
+        if waiting > 0 && waiting + frame.len() > room {
             return Err(McpError::new(
                 ErrorCode::TransportBackpressure,
                 format!("the server does not read its input: {waiting} bytes wait already (maxQueuedBytes)"),
             )
             .with(|facts| facts.delivered = Some(Delivery::No)));
+        }
+        if queue.bytes.is_empty() {
+            queue.bytes = frame.into_bytes();
         } else {
             queue.bytes.extend_from_slice(frame.as_bytes());
         }
+        let outside = !runtime::inside();
+        let flush_due = queue.flush_due;
+        queue.flush_due |= outside;
         drop(queue);
-        self.wake.notify_one();
+        match self.this.upgrade() {
+            Some(this) if outside && !flush_due => runtime::flush_later(this),
+            _ if outside => {}
+            _ => self.wake.notify_one(),
+        }
         Ok(())
     }
 }
 
+impl Flush for Outbox {
+    fn flush(&self) {
+        let mut queue = lock(&self.queue);
+        queue.flush_due = false;
+        // While the writer is at it, the order is its business. Holding the lock keeps the order here.
+        if queue.writing == 0 && !queue.ended && !queue.bytes.is_empty() {
+            let written = self.write_now(&queue.bytes);
+            queue.bytes.drain(..written);
+        }
+        if queue.bytes.is_empty() {
+            return;
+        }
+        drop(queue);
+        self.wake.notify_one();
+    }
+}
+
 impl FrameSink for Outbox {
-    fn push(&self, frame: String, alone: bool) -> Result<(), McpError> {
-        self.queue_frame(frame, alone, self.limit)
+    fn push(&self, frame: String) -> Result<(), McpError> {
+        self.queue_frame(frame, self.limit)
     }
 
     fn push_control(&self, frame: String) {
         // Refused only when the stream has ended or is hopelessly full: then nobody is left to tell.
-        let _ = self.queue_frame(frame, true, self.limit.saturating_add(CONTROL_ROOM));
+        let _ = self.queue_frame(frame, self.limit.saturating_add(CONTROL_ROOM));
     }
 }

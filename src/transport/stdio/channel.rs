@@ -14,13 +14,14 @@ use tokio::time::Instant;
 use super::{ServerProcess, ShutdownTimes, StdioRecipe};
 use crate::environment::Environment;
 use crate::error::{Delivery, ErrorCode, ExitFact, McpError};
+use crate::jsonrpc::RawText;
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::{self, lock};
 use crate::transport::duplex::{Duplex, accept_frame};
 use crate::transport::frame_lines::{EXCERPT, Line, LineFramer};
 use crate::transport::outbox::Outbox;
 use crate::transport::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
-use crate::{jsonrpc::RawText, unicode};
+use crate::unicode;
 
 /// How long output is still read after the process has ended: a grandchild may hold the pipe (A6).
 const DRAIN: Duration = Duration::from_millis(100);
@@ -99,7 +100,7 @@ async fn read_until_end(
             biased;
             read = stdout.read_buf(framer.space()) => match read {
                 Ok(0) | Err(_) => break,
-                Ok(_) => transport.take_lines(&mut framer, receiver.as_ref()),
+                Ok(_) => runtime::gather(|| transport.take_lines(&mut framer, receiver.as_ref())),
             },
             _ = &mut exited, if drained.is_none() => drained = Some(Instant::now() + DRAIN),
             () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => break,

@@ -1,0 +1,123 @@
+//! The optional stream for what the server says unasked (mcp:HTTPL-09).
+//!
+//! It may be missing, break and never come back: requests do not depend on it (E4, E5).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Shared;
+use super::answer::{self, Content};
+use super::stream::EventReader;
+use crate::jsonrpc::{Incoming, read};
+use crate::runtime;
+use crate::transport::frame_events::Event;
+
+/// A stream that lived shorter counts as a failure, however politely it ended (E10).
+const PROVEN_AFTER: Duration = Duration::from_secs(10);
+/// Delay once the tries are used up: no endless hammering, and no stream lost for ever.
+const RESIGNED: Duration = Duration::from_secs(300);
+
+/// How a stream ended.
+enum End {
+    /// The server has none.
+    Missing,
+    /// It broke, or could not be had now.
+    Broken,
+}
+
+#[derive(Default)]
+struct Position {
+    last_id: Vec<u8>,
+    retry: Option<Duration>,
+}
+
+impl Shared {
+    /// Starts listening; later calls change nothing.
+    pub(super) fn listen_once(self: &Arc<Self>) {
+        if self.is_modern() || self.listening.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        runtime::spawn(async move {
+            tokio::select! {
+                () = shared.listen() => {}
+                _ = shared.end() => {}
+            }
+        });
+    }
+
+    async fn listen(&self) {
+        let mut position = Position::default();
+        let mut short_lived = 0;
+        loop {
+            let started = Instant::now();
+            if matches!(self.listen_to_one(&mut position).await, End::Missing) {
+                return;
+            }
+            short_lived = if started.elapsed() < PROVEN_AFTER { short_lived + 1 } else { 1 };
+            let own = self.limits.delay(short_lived);
+            let delay = if short_lived > self.limits.retries {
+                RESIGNED
+            } else {
+                // What the server asks for counts, but never makes failures cheap.
+                position.retry.map_or(own, |asked| if short_lived > 1 { asked.max(own) } else { asked })
+            };
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn listen_to_one(&self, position: &mut Position) -> End {
+        let Ok(response) = self.open_stream(&position.last_id).await else {
+            return End::Broken;
+        };
+        let status = response.status();
+        if status.is_client_error() && status.as_u16() != 429 {
+            // 405 is the usual answer; whatever is wrong with the rest shows with the next request.
+            return End::Missing;
+        }
+        if !status.is_success() {
+            return End::Broken;
+        }
+        if answer::content(response.headers()) != Content::Events {
+            return End::Missing;
+        }
+        let mut reader = EventReader::new(response, self.limits.message, &position.last_id);
+        while let Some(event) = reader.next().await {
+            self.take_unasked(event);
+            if reader.is_stuck() {
+                break;
+            }
+            position.last_id = reader.last_id().to_vec();
+        }
+        position.last_id = reader.last_id().to_vec();
+        position.retry = reader.retry().or(position.retry);
+        End::Broken
+    }
+
+    fn take_unasked(&self, event: Event) {
+        match event {
+            Event::Message { kind, data } if kind == "message" => {
+                let head: String = data.chars().take(200).collect();
+                match read::read(data) {
+                    Ok(messages) => messages.into_iter().for_each(|message| self.take_one(message)),
+                    Err(not) => self.receiver.noise(&answer::shown(head.as_bytes()), not.0),
+                }
+            }
+            Event::Message { .. } => {}
+            Event::TooLong { length, .. } => {
+                self.receiver.noise(&format!("{length} bytes"), "a message above maxMessageBytes");
+            }
+        }
+    }
+
+    fn take_one(&self, message: Incoming) {
+        match message {
+            // Answers never come here (mcp:HTTPL-12).
+            Incoming::Response { id, .. } => self.receiver.stray(id),
+            other => self.receiver.message(other),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Redirects: hop by hop, on one origin only (HTTP-03, BEY-07). Pure.
+
+use reqwest::{Method, StatusCode};
+use url::Url;
+
+use crate::error::{Delivery, ErrorCode, McpError};
+use crate::transport::connector::client::place;
+
+/// Hops that are followed.
+pub const MOST_HOPS: usize = 5;
+
+/// What to do with an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is the answer.
+    Here,
+    /// Ask there, with the same method and body.
+    Follow(Url),
+}
+
+/// Decides about the answer `status` of `from`. A redirect that would turn a POST into a GET is no redirect
+/// but the answer.
+///
+/// # Errors
+/// `REDIRECT_REFUSED` for another origin, credentials in the target, or a target that is no URL.
+pub fn next(
+    from: &Url,
+    method: &Method,
+    status: StatusCode,
+    location: Option<&[u8]>,
+) -> Result<Next, McpError> {
+    let keeps_method = match status.as_u16() {
+        301 | 302 | 307 | 308 => true,
+        303 => *method == Method::GET,
+        _ => false,
+    };
+    let Some(location) = location.filter(|_| keeps_method) else {
+        return Ok(Next::Here);
+    };
+    let target = std::str::from_utf8(location)
+        .ok()
+        .and_then(|text| from.join(text).ok())
+        .ok_or_else(|| refused(from, "is redirected to something that is no URL"))?;
+    if !same_origin(from, &target) {
+        let shown = target.origin().ascii_serialization();
+        return Err(refused(
+            from,
+            &format!("is redirected to another origin, {shown}; if that is right, configure that URL"),
+        ));
+    }
+    Ok(Next::Follow(target))
+}
+
+/// Whether two URLs share scheme, host and port, and the second carries no credentials.
+pub fn same_origin(base: &Url, other: &Url) -> bool {
+    base.origin() == other.origin()
+        && base.origin().is_tuple()
+        && other.username().is_empty()
+        && other.password().is_none()
+}
+
+/// Too many hops.
+pub fn too_many(from: &Url) -> McpError {
+    refused(from, &format!("is redirected more than {MOST_HOPS} times"))
+}
+
+fn refused(from: &Url, why: &str) -> McpError {
+    McpError::new(ErrorCode::RedirectRefused, format!("{} {why}", place(from)))
+        .with(|facts| facts.delivered = Some(Delivery::Refused))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(method: &Method, status: u16, location: &str) -> Result<Next, ErrorCode> {
+        let from = Url::parse("https://a.example:8443/mcp?x=1").unwrap();
+        let status = StatusCode::from_u16(status).unwrap();
+        next(&from, method, status, Some(location.as_bytes())).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn http_03_same_origin_only() {
+        let follow = |text: &str| Ok(Next::Follow(Url::parse(text).unwrap()));
+        let refused = || Err(ErrorCode::RedirectRefused);
+        for (location, expected) in [
+            ("/mcp/", follow("https://a.example:8443/mcp/")),
+            ("https://a.example:8443/z", follow("https://a.example:8443/z")),
+            ("?y", follow("https://a.example:8443/mcp?y")),
+            ("http://a.example:8443/mcp", refused()),
+            ("https://a.example/mcp", refused()),
+            ("https://b.example:8443/mcp", refused()),
+            ("//b.example/mcp", refused()),
+            ("https://me:pw@a.example:8443/mcp", refused()),
+            ("https://[oops", refused()),
+            ("javascript:alert(1)", refused()),
+            ("file:///etc/passwd", refused()),
+        ] {
+            assert_eq!(decide(&Method::POST, 307, location), expected, "{location}");
+        }
+    }
+
+    #[test]
+    fn http_03_a_post_stays_a_post() {
+        for (method, status, follows) in [
+            (Method::POST, 301, true),
+            (Method::POST, 302, true),
+            (Method::POST, 303, false),
+            (Method::GET, 303, true),
+            (Method::POST, 308, true),
+            (Method::POST, 304, false),
+            (Method::POST, 200, false),
+        ] {
+            let next = decide(&method, status, "/z").unwrap();
+            assert_eq!(next != Next::Here, follows, "{method} {status}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One HTTP request on its way: pauses, redirects, one repeat for a busy server (HTTP-03).
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::{Method, Request, Response};
+use url::Url;
+
+use super::answer::{self, Refusal};
+use super::redirect::{self, MOST_HOPS, Next};
+use super::{Shared, headers, pause, response_body};
+use crate::connection::backoff::random_jitter;
+use crate::error::{Delivery, ErrorCode, McpError};
+use crate::protocol::version::ProtocolVersion;
+use crate::runtime::{lock, write};
+use crate::transport::connector::client::place;
+
+/// Pause for a busy server that names none.
+const BUSY: Duration = Duration::from_secs(1);
+/// Longest pause inside of a handshake; beyond it the attempt fails and the next one is due later.
+const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
+/// Bytes of an error answer that are read: enough for a JSON-RPC error with data.
+pub(in crate::transport) const ERROR_BODY: usize = 1024 * 1024;
+
+/// Whether a busy server is asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::transport) enum Patience {
+    /// Once, after whatever pause it asks for.
+    Full,
+    /// Once, after a short pause: a handshake is repeated as a whole.
+    Handshake,
+    /// Never.
+    None,
+}
+
+/// One HTTP request to be made.
+pub(in crate::transport) struct Message {
+    /// Where to; `None` is the server's URL.
+    url: Option<Url>,
+    method: Method,
+    headers: HeaderMap,
+    body: Option<String>,
+}
+
+impl Message {
+    /// A request without a body.
+    pub(in crate::transport) fn new(method: Method, headers: HeaderMap) -> Self {
+        Self { url: None, method, headers, body: None }
+    }
+
+    /// A POST of a frame.
+    pub(in crate::transport) fn post(headers: HeaderMap, frame: String) -> Self {
+        Self { url: None, method: Method::POST, headers, body: Some(frame) }
+    }
+
+    /// The same to another URL.
+    pub(in crate::transport) fn to(self, url: Option<Url>) -> Self {
+        Self { url, ..self }
+    }
+}
+
+impl Shared {
+    /// Headers of every request: configured, session, version.
+    pub(in crate::transport) fn base_headers(
+        &self,
+        version: Option<ProtocolVersion>,
+        with_session: bool,
+    ) -> (HeaderMap, bool) {
+        let mut map = self.headers.clone();
+        if let Some(version) = version {
+            headers::add_version(&mut map, version);
+        }
+        let session = lock(&self.session).id.clone().filter(|_| with_session);
+        if let Some(session) = &session {
+            map.insert(headers::SESSION, session.header());
+        }
+        (map, session.is_some())
+    }
+
+    /// Sends a message and gives the head of its answer, whatever its status.
+    ///
+    /// # Errors
+    /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
+    /// run), `REDIRECT_REFUSED`.
+    pub(in crate::transport) async fn deliver(
+        &self,
+        message: Message,
+        patience: Patience,
+    ) -> Result<Response, McpError> {
+        let whole = message.url.is_none();
+        let mut request = Request::new(message.method, message.url.unwrap_or_else(|| self.url()));
+        *request.headers_mut() = message.headers;
+        *request.body_mut() = message.body.map(reqwest::Body::from);
+        self.pause.over().await;
+        let response = self.follow(&request, whole).await?;
+        let status = response.status().as_u16();
+        if patience == Patience::None || !matches!(status, 429 | 503) {
+            return Ok(response);
+        }
+        let asked = pause::read(response.headers(), SystemTime::now());
+        let length = asked.unwrap_or_else(|| BUSY.mul_f64(1.0 + 0.25 * random_jitter()));
+        self.pause.extend(length);
+        if patience == Patience::Handshake && length > HANDSHAKE_PAUSE {
+            return Ok(response);
+        }
+        drop(response);
+        self.pause.over().await;
+        self.follow(&request, whole).await
+    }
+
+    /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
+    async fn follow(&self, request: &Request, whole: bool) -> Result<Response, McpError> {
+        let mut url = request.url().clone();
+        for _ in 0..=MOST_HOPS {
+            let client = self.network.client(&url).await?;
+            let mut hop = request.try_clone().ok_or_else(|| {
+                McpError::new(ErrorCode::Internal, "the body of a request cannot be sent twice")
+            })?;
+            hop.url_mut().clone_from(&url);
+            let sent = client.execute(hop).await;
+            let response = sent.map_err(|error| self.network.describe(&error, &url))?;
+            let status = response.status();
+            lock(&self.session).last_status = Some(status.as_u16());
+            let location = response.headers().get(LOCATION).map(|value| value.as_bytes().to_vec());
+            match redirect::next(&url, request.method(), status, location.as_deref())? {
+                Next::Here => return Ok(response),
+                Next::Follow(target) => {
+                    if whole && matches!(status.as_u16(), 301 | 308) {
+                        write(&self.url).clone_from(&target);
+                    }
+                    url = target;
+                }
+            }
+        }
+        Err(redirect::too_many(&url))
+    }
+
+    /// Sends a message that has no answer.
+    pub(in crate::transport) async fn notify(&self, frame: String) -> Result<(), McpError> {
+        let (mut map, in_session) = self.base_headers(self.version(), true);
+        headers::add_post(&mut map);
+        let delivered = self.deliver(Message::post(map, frame), Patience::Full).await;
+        let mut response = delivered.map_err(|error| self.unreachable(error))?;
+        if response.status().is_success() {
+            return Ok(());
+        }
+        let error = self.refusal(&mut response, in_session).await;
+        Err(error)
+    }
+
+    /// The error for an answer with a status other than 2xx.
+    pub(in crate::transport) async fn refusal(&self, response: &mut Response, in_session: bool) -> McpError {
+        let body = response_body::beginning(response, ERROR_BODY).await;
+        let error = self.judge(response, &body, in_session, answer::refused);
+        if error.code() == ErrorCode::SessionExpired {
+            self.expire(&error);
+        }
+        error
+    }
+
+    /// Applies a judgement to an answer and the beginning of its body, without our session id (B-108).
+    pub(in crate::transport) fn judge(
+        &self,
+        response: &Response,
+        body: &[u8],
+        in_session: bool,
+        judgement: impl FnOnce(&Refusal<'_>) -> McpError,
+    ) -> McpError {
+        let asked = asked(response.url());
+        let beginning = &body[..body.len().min(2 * answer::KEPT_BYTES)];
+        let hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        judgement(&Refusal {
+            asked: &asked,
+            status: response.status(),
+            headers: response.headers(),
+            body: hidden.as_deref().unwrap_or(beginning),
+            in_session,
+        })
+    }
+
+    /// Ends the session at the server, if there is one (mcp:HTTPL-24, E12).
+    pub(in crate::transport) async fn say_goodbye(&self) {
+        let (map, in_session) = self.base_headers(self.version(), true);
+        if !in_session || self.is_modern() {
+            return;
+        }
+        // 405 is fine, and so is everything else: nobody can do anything about it.
+        let _ = self.deliver(Message::new(Method::DELETE, map), Patience::None).await;
+    }
+}
+
+/// What was asked, for people.
+pub(in crate::transport) fn asked(url: &Url) -> String {
+    format!("the request to {}", place(url))
+}
+
+/// The error for an answer whose connection broke.
+pub(in crate::transport) fn broken(
+    response: &Response,
+    shared: &Shared,
+    error: &reqwest::Error,
+    seen: usize,
+) -> McpError {
+    let cause = shared.network.describe(error, response.url());
+    let message = format!("the answer broke off after {seen} bytes: {}", cause.message());
+    McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+        facts.status = Some(response.status().as_u16());
+        facts.delivered = Some(Delivery::Unknown);
+    })
+}

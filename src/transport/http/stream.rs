@@ -1,0 +1,175 @@
+//! Event streams: the answer to one request, resumed where it was cut (HTTP-02).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use reqwest::header::HeaderValue;
+use reqwest::{Method, Response};
+
+use super::answer::{self, Content, names_lost_session};
+use super::exchange::{Exchange, Outcome, too_large};
+use super::sending::{Message, Patience};
+use super::{Reply, Shared, headers};
+use crate::error::{Delivery, ErrorCode, McpError};
+use crate::transport::RequestFailure;
+use crate::transport::frame_events::{Event, EventFramer};
+use crate::transport::http::response_body;
+
+/// A stream is never asked for again sooner than this, whatever `retry:` says.
+const SHORTEST_DELAY: Duration = Duration::from_millis(100);
+
+/// Reads the events of one response.
+pub(in crate::transport) struct EventReader {
+    response: Response,
+    framer: EventFramer,
+    ready: VecDeque<Event>,
+    limit: usize,
+}
+
+impl EventReader {
+    /// The events of a response; `last_id` where it goes on from an earlier one.
+    pub(in crate::transport) fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
+        Self { response, framer: EventFramer::resumed(limit, last_id), ready: VecDeque::new(), limit }
+    }
+
+    /// The next event; `None` at the end of the stream, whether clean or not.
+    pub(in crate::transport) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            match self.response.chunk().await {
+                Ok(Some(chunk)) => self.ready.extend(self.framer.push(&chunk)),
+                Ok(None) | Err(_) => return None,
+            }
+            // An event without end is given up, not only bounded (E13).
+            if self.is_stuck() {
+                return Some(Event::TooLong { length: self.framer.dropped(), id: None });
+            }
+        }
+    }
+
+    /// Whether an event without end was given up: nothing readable follows.
+    pub(in crate::transport) fn is_stuck(&self) -> bool {
+        self.framer.dropped() > 2 * self.limit as u64
+    }
+
+    /// The pause the server asked for.
+    pub(in crate::transport) fn retry(&self) -> Option<Duration> {
+        self.framer.retry()
+    }
+
+    /// Id of the last complete event; empty where there is none.
+    pub(in crate::transport) fn last_id(&self) -> &[u8] {
+        self.framer.last_event_id().unwrap_or_default()
+    }
+
+    /// The rest of the stream.
+    pub(in crate::transport) fn into_response(self) -> Response {
+        self.response
+    }
+}
+
+impl Exchange<'_> {
+    /// Reads until the answer has come, over as many streams as that takes.
+    pub(super) async fn follow_stream(&self, response: Response) -> Outcome {
+        let mut reader = EventReader::new(response, self.shared.limits.message, b"");
+        let mut tries = 0;
+        loop {
+            while let Some(event) = reader.next().await {
+                tries = 0;
+                if let Some(reply) = self.take_event(event) {
+                    return (reply, Some(reader.into_response()));
+                }
+            }
+            match self.resume(&reader, &mut tries).await {
+                Ok(next) => reader = next,
+                Err(error) => return (Err(error), None),
+            }
+        }
+    }
+
+    fn take_event(&self, event: Event) -> Option<Reply> {
+        match event {
+            Event::Message { kind, data } if kind == "message" => {
+                let head: String = data.chars().take(200).collect();
+                match self.take_frame(data) {
+                    Ok(reply) => reply,
+                    Err(_) if self.in_session && names_lost_session(&head) => Some(Err(self.session_lost())),
+                    Err(why) => {
+                        self.shared.receiver.noise(&answer::shown(head.as_bytes()), why);
+                        None
+                    }
+                }
+            }
+            Event::Message { .. } => None,
+            Event::TooLong { id: Some(id), length } if id != self.id => {
+                self.shared.receiver.noise(&format!("{length} bytes"), "a message above maxMessageBytes");
+                None
+            }
+            Event::TooLong { .. } => Some(Err(too_large(self.shared.limits.message))),
+        }
+    }
+
+    /// Asks for the rest of a stream that was cut. `tries` counts those that brought nothing.
+    async fn resume(&self, reader: &EventReader, tries: &mut u32) -> Result<EventReader, RequestFailure> {
+        let last_id = reader.last_id();
+        if self.is_modern() || last_id.is_empty() {
+            return Err(cut("the stream ended before the answer came"));
+        }
+        let mut why = "it ended without an answer".to_owned();
+        while *tries < self.shared.limits.retries {
+            *tries += 1;
+            let delay = reader.retry().unwrap_or_else(|| self.shared.limits.delay(*tries));
+            tokio::time::sleep(delay.max(SHORTEST_DELAY)).await;
+            let delivered = self.shared.open_stream(last_id).await;
+            let mut response = match delivered {
+                Ok(response) => response,
+                Err(error) => {
+                    error.message().clone_into(&mut why);
+                    continue;
+                }
+            };
+            let status = response.status();
+            if status.is_success() && answer::content(response.headers()) == Content::Events {
+                return Ok(EventReader::new(response, self.shared.limits.message, last_id));
+            }
+            let error = self.shared.refusal(&mut response, self.in_session).await;
+            error.message().clone_into(&mut why);
+            if error.code() == ErrorCode::SessionExpired {
+                // The request itself had been taken.
+                let lost = error.with(|facts| facts.delivered = Some(Delivery::Unknown));
+                return Err(RequestFailure::Transport(lost));
+            }
+            if !status.is_server_error() && status.as_u16() != 429 {
+                break;
+            }
+        }
+        Err(cut(&format!("the stream ended before the answer came and could not be resumed: {why}")))
+    }
+}
+
+fn cut(message: &str) -> RequestFailure {
+    RequestFailure::Transport(
+        McpError::new(ErrorCode::ConnectionLost, message)
+            .with(|facts| facts.delivered = Some(Delivery::Unknown)),
+    )
+}
+
+impl Shared {
+    /// GET of a stream; goes on after `last_id` unless that is empty (mcp:HTTPL-13).
+    pub(in crate::transport) async fn open_stream(&self, last_id: &[u8]) -> Result<Response, McpError> {
+        let (mut map, _) = self.base_headers(self.version(), true);
+        headers::add_get(&mut map);
+        if !last_id.is_empty()
+            && let Ok(value) = HeaderValue::from_bytes(last_id)
+        {
+            map.insert(headers::LAST_EVENT_ID, value);
+        }
+        let response = self.deliver(Message::new(Method::GET, map), Patience::None).await?;
+        if response_body::is_packed(&response) {
+            return Err(McpError::new(ErrorCode::MessageInvalid, "a compressed stream nobody asked for"));
+        }
+        Ok(response)
+    }
+}

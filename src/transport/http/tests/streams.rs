@@ -1,0 +1,126 @@
+//! Answers that come as events, cut and resumed.
+
+use std::sync::atomic::AtomicUsize;
+
+use super::server::{Step, answer, bytes, json, result, stream_head};
+use super::*;
+
+fn event(text: &str) -> Step {
+    bytes(&format!("data: {text}\n\n"))
+}
+
+#[tokio::test]
+async fn e8_a_request_ends_with_its_answer_not_with_the_stream() {
+    let server = Server::start(|seen| {
+        vec![
+            stream_head(),
+            bytes(": hello\n\n"),
+            event("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}"),
+            event("{\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"ping\"}"),
+            event("no json"),
+            event(&result(99, "{}")),
+            event(&result(seen.id(), "{\"a\":1}")),
+            Step::Hang,
+        ]
+    })
+    .await;
+    let (transport, heard) = connect(&server);
+    assert_eq!(ask(&transport, 1, "tools/call").await.unwrap(), "{\"a\":1}");
+    assert_eq!(ask(&transport, 2, "tools/call").await.unwrap(), "{\"a\":1}", "the next one does not wait");
+    assert_eq!(lock(&heard.messages)[..2], ["notifications/progress", "ping"]);
+    assert_eq!(lock(&heard.strays)[0], Some(99));
+    assert!(lock(&heard.noise)[0].starts_with("no json"));
+}
+
+#[tokio::test]
+async fn http_02_a_cut_call_goes_on_after_the_last_event() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let server = Server::start(move |seen| {
+        if seen.method == "POST" {
+            return vec![
+                stream_head(),
+                bytes("id: e1\nretry: 1\ndata:\n\nid: e2\ndata: {\"jso"),
+                Step::Close,
+            ];
+        }
+        match tries.fetch_add(1, Ordering::SeqCst) {
+            0 => answer(503, "", ""),
+            1 => vec![
+                stream_head(),
+                bytes("id: e7\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n"),
+                Step::Close,
+            ],
+            2 => vec![Step::Close],
+            _ => vec![stream_head(), event(&result(1, "{}")), Step::Hang],
+        }
+    })
+    .await;
+    let (transport, heard) = connect(&server);
+    assert_eq!(ask(&transport, 1, "tools/call").await.unwrap(), "{}");
+    let ids: Vec<String> = server
+        .seen()
+        .iter()
+        .filter(|seen| seen.method == "GET")
+        .map(|seen| seen.header("last-event-id").unwrap_or("none").to_owned())
+        .collect();
+    assert_eq!(ids, ["e1", "e1", "e7", "e7"]);
+    assert_eq!(*lock(&heard.messages), ["x"], "each message once");
+    assert_eq!(server.count("POST"), 1, "the call itself is not repeated");
+}
+
+#[tokio::test]
+async fn httpl_23_resuming_is_bounded_and_never_hangs() {
+    for (steps, most) in [
+        (vec![Step::Close], 3),
+        (answer(500, "", ""), 3),
+        (vec![stream_head(), Step::Close], 3),
+        (answer(405, "", ""), 1),
+        (json("{}"), 1),
+    ] {
+        let server = Server::start(move |seen| match seen.method.as_str() {
+            "POST" => vec![stream_head(), bytes("id: e1\nretry: 0\ndata:\n\n"), Step::Close],
+            _ => steps.clone(),
+        })
+        .await;
+        let (transport, _) = connect(&server);
+        let error = ask(&transport, 1, "tools/call").await.unwrap_err();
+        let facts = (error.code(), error.facts().delivered);
+        assert_eq!(facts, (ErrorCode::ConnectionLost, Some(Delivery::Unknown)), "{error:?}");
+        assert_eq!(server.count("GET"), most);
+    }
+}
+
+#[tokio::test]
+async fn httpl_23_without_an_id_nothing_can_be_resumed() {
+    let server = Server::start(|_| vec![stream_head(), bytes("data:\n\n: x\n\n"), Step::Close]).await;
+    let (transport, _) = connect(&server);
+    let error = ask(&transport, 1, "tools/call").await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::ConnectionLost);
+    assert_eq!(server.count("GET"), 0);
+}
+
+#[tokio::test]
+async fn e13_one_endless_event_is_given_up() {
+    let server = Server::start(|_| {
+        let mut steps = vec![stream_head(), bytes("data: {")];
+        steps.extend((0..40).map(|_| Step::Send(vec![b'x'; 10_000])));
+        steps.push(Step::Hang);
+        steps
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    let error = ask(&transport, 1, "tools/call").await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::MessageTooLarge);
+}
+
+#[tokio::test]
+async fn closing_fails_what_is_open() {
+    let server = Server::start(|_| vec![stream_head(), Step::Hang]).await;
+    let (transport, _) = connect(&server);
+    let own = Arc::clone(&transport);
+    let call = tokio::spawn(async move { ask(&own, 1, "tools/call").await });
+    until(|| server.count("POST") == 1).await;
+    transport.close(CloseMode::Fast, over()).await;
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!((error.code(), error.facts().delivered), (ErrorCode::ManagerClosed, Some(Delivery::Unknown)));
+}

@@ -1,0 +1,175 @@
+//! Conversations with hand-written servers of 2024-11-05.
+
+use std::time::Duration;
+
+use super::*;
+use crate::jsonrpc::write as frames;
+use crate::runtime::lock;
+use crate::transport::http::tests::server::{Server, Step, answer, bytes, json, result, stream_head};
+use crate::transport::http::tests::{Heard, outgoing, recipe, text, until};
+
+fn connect(server: &Server) -> (Arc<SseTransport>, Arc<Heard>) {
+    let heard = Arc::new(Heard::default());
+    let receiver: Arc<Heard> = Arc::clone(&heard);
+    (open(recipe(&server.url("/sse")), receiver).unwrap(), heard)
+}
+
+async fn ask(transport: &SseTransport, id: u64, method: &str) -> Result<String, McpError> {
+    let waited = tokio::time::timeout(Duration::from_secs(20), transport.request(outgoing(id, method)));
+    text(waited.await.expect("the request hangs"))
+}
+
+/// The stream of a server that answers request 1 after a while, and then ends or goes on.
+fn stream(endpoint: &str, after: Vec<Step>) -> Vec<Step> {
+    let mut steps = vec![
+        stream_head(),
+        bytes(&format!("event: endpoint\ndata: {endpoint}\n\n")),
+        Step::Wait(Duration::from_millis(150)),
+        bytes("event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"hello\"}\n\n"),
+        bytes(&format!("event: message\ndata: {}\n\n", result(1, "{\"a\":1}"))),
+    ];
+    steps.extend(after);
+    steps
+}
+
+#[tokio::test]
+async fn sse_01_endpoint_post_and_answer() {
+    let server = Server::start(|seen| match seen.method.as_str() {
+        "GET" => stream("/messages?sessionId=1", vec![Step::Hang]),
+        _ => answer(202, "", "Accepted"),
+    })
+    .await;
+    let (transport, heard) = connect(&server);
+    assert_eq!(ask(&transport, 1, "initialize").await.unwrap(), "{\"a\":1}");
+    transport.negotiated(ProtocolVersion::V2024_11_05);
+    transport.send(frames::notification("notifications/initialized", None)).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].header("accept"), Some("text/event-stream"));
+    assert_eq!((seen[1].method.as_str(), seen[1].path.as_str()), ("POST", "/messages?sessionId=1"));
+    for one in &seen {
+        assert_eq!(one.header("x-own"), Some("own-secret"), "SSE-02");
+    }
+    assert_eq!(seen[1].header("mcp-protocol-version"), None);
+    assert_eq!(seen[2].header("mcp-protocol-version"), Some("2024-11-05"), "SSE-02");
+    assert_eq!(*lock(&heard.messages), ["hello"]);
+    transport.close(CloseMode::Graceful, McpError::new(ErrorCode::ManagerClosed, "over")).await;
+    until(|| lock(&heard.closed).len() == 1).await;
+}
+
+#[tokio::test]
+async fn b_101_an_endpoint_elsewhere_is_refused() {
+    let other = Server::start(|_| json("{}")).await;
+    let port = other.port();
+    for endpoint in [
+        format!("http://127.0.0.1:{port}/x"),
+        format!("//127.0.0.1:{port}/x"),
+        "http://user@127.0.0.1/x".to_owned(),
+        "https://127.0.0.1/x".to_owned(),
+        "javascript:alert(1)".to_owned(),
+    ] {
+        let named = endpoint.clone();
+        let server = Server::start(move |_| stream(&named, vec![Step::Hang])).await;
+        let (transport, heard) = connect(&server);
+        let error = ask(&transport, 1, "initialize").await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::EndpointOriginMismatch, "{endpoint}");
+        until(|| lock(&heard.closed).len() == 1).await;
+        assert_eq!(server.count("POST"), 0);
+    }
+    assert_eq!(other.seen().len(), 0, "nothing goes elsewhere");
+}
+
+#[tokio::test]
+async fn b_102_only_the_first_endpoint_counts() {
+    let other = Server::start(|_| json("{}")).await;
+    let second = format!("event: endpoint\ndata: {}\n\n", other.url("/x"));
+    let server = Server::start(move |seen| match seen.method.as_str() {
+        "GET" => vec![
+            stream_head(),
+            bytes("event: endpoint\ndata: first\n\n"),
+            bytes(&second),
+            bytes("event: endpoint\ndata: /third\n\n"),
+            Step::Wait(Duration::from_millis(200)),
+            bytes(&format!("data: {}\n\n", result(1, "{}"))),
+            Step::Hang,
+        ],
+        _ => answer(202, "", ""),
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    assert_eq!(ask(&transport, 1, "initialize").await.unwrap(), "{}");
+    let posts: Vec<String> =
+        server.seen().into_iter().filter(|seen| seen.method == "POST").map(|seen| seen.path).collect();
+    assert_eq!(posts, ["/first"]);
+    assert_eq!(other.seen().len(), 0);
+}
+
+#[tokio::test]
+async fn e7_a_refused_post_settles_its_request() {
+    for (status, code) in [
+        (500, ErrorCode::HttpStatus),
+        (404, ErrorCode::HttpStatus),
+        (401, ErrorCode::AuthRequired),
+        (413, ErrorCode::HttpStatus),
+    ] {
+        let server = Server::start(move |seen| match seen.method.as_str() {
+            "GET" => vec![stream_head(), bytes("event: endpoint\ndata: /m\n\n"), Step::Hang],
+            _ => answer(status, "", "no"),
+        })
+        .await;
+        let (transport, heard) = connect(&server);
+        let error = ask(&transport, 1, "tools/list").await.unwrap_err();
+        assert_eq!((error.code(), error.facts().status), (code, Some(status)));
+        assert!(lock(&heard.closed).is_empty(), "the stream still stands");
+    }
+}
+
+#[tokio::test]
+async fn sse_02_a_cut_stream_ends_the_connection() {
+    let server = Server::start(|seen| match seen.method.as_str() {
+        "GET" => vec![
+            stream_head(),
+            bytes("event: endpoint\ndata: /m\n\n"),
+            Step::Wait(Duration::from_millis(200)),
+            Step::Close,
+        ],
+        _ => answer(202, "", ""),
+    })
+    .await;
+    let (transport, heard) = connect(&server);
+    let error = ask(&transport, 1, "tools/call").await.unwrap_err();
+    assert_eq!((error.code(), error.facts().delivered), (ErrorCode::ConnectionLost, Some(Delivery::Unknown)));
+    until(|| lock(&heard.closed).len() == 1).await;
+    let late = ask(&transport, 2, "tools/call").await.unwrap_err();
+    assert_eq!((late.code(), late.facts().delivered), (ErrorCode::ConnectionLost, Some(Delivery::No)));
+}
+
+#[tokio::test]
+async fn sse_01_a_stream_that_is_none_fails_the_attempt() {
+    for (steps, code, status) in [
+        (answer(401, "", ""), ErrorCode::AuthRequired, Some(401)),
+        (answer(404, "", ""), ErrorCode::HttpStatus, Some(404)),
+        (answer(200, "Content-Type: text/html\r\n", "<h1>"), ErrorCode::MessageInvalid, Some(200)),
+        (vec![stream_head(), Step::Close], ErrorCode::ConnectionLost, None),
+        (vec![Step::Close], ErrorCode::ConnectionLost, None),
+    ] {
+        let server = Server::start(move |_| steps.clone()).await;
+        let (transport, heard) = connect(&server);
+        let error = ask(&transport, 0, "initialize").await.unwrap_err();
+        assert_eq!((error.code(), error.facts().status), (code, status));
+        until(|| lock(&heard.closed).len() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn closing_while_the_endpoint_is_awaited_hangs_nowhere() {
+    let server = Server::start(|_| vec![stream_head(), Step::Hang]).await;
+    let (transport, _) = connect(&server);
+    let own = Arc::clone(&transport);
+    let waiting = tokio::spawn(async move { ask(&own, 0, "initialize").await });
+    until(|| server.count("GET") == 1).await;
+    transport.close(CloseMode::Fast, McpError::new(ErrorCode::ManagerClosed, "over")).await;
+    assert_eq!(waiting.await.unwrap().unwrap_err().code(), ErrorCode::ManagerClosed);
+    let weak = Arc::downgrade(&transport.poster.shared);
+    drop(transport);
+    until(|| weak.strong_count() == 0).await;
+}
