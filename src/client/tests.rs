@@ -25,6 +25,7 @@ use crate::protocol::negotiation::Channel;
 use crate::runtime::lock;
 use crate::testing::scripted_peer::{Heard, PeerTransport, ScriptedPeer};
 use crate::transport::BoxFuture;
+use crate::transport::in_process::{Channels, Script, Word};
 
 /// What a listener was told, in order.
 #[derive(Default)]
@@ -88,6 +89,16 @@ impl Asked {
 struct TestHost {
     callbacks: HashSet<QuestionKind>,
     questions: mpsc::UnboundedSender<Asked>,
+    channels: Channels,
+}
+
+impl Script for TestHost {
+    fn channels(&self) -> &Channels {
+        &self.channels
+    }
+    fn say(&self, _channel: u32, _word: Word, _room: usize) -> Result<(), usize> {
+        Ok(())
+    }
 }
 
 impl Host for TestHost {
@@ -122,7 +133,11 @@ impl Stage {
 
     fn with(callbacks: &[QuestionKind], settings: InputSettings) -> Self {
         let (sender, questions) = mpsc::unbounded_channel();
-        let host = Arc::new(TestHost { callbacks: callbacks.iter().copied().collect(), questions: sender });
+        let host = Arc::new(TestHost {
+            callbacks: callbacks.iter().copied().collect(),
+            questions: sender,
+            channels: Channels::default(),
+        });
         let features = features_of(host.as_ref());
         let listener = Arc::new(Heards::default());
         let desk = InputDesk::new(Arc::from("s"), host, Arc::clone(&listener) as _, features, settings);

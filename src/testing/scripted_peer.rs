@@ -20,7 +20,7 @@ use crate::transport::{
 struct Sink(mpsc::UnboundedSender<String>);
 
 impl FrameSink for Sink {
-    fn push(&self, frame: String, _alone: bool) -> Result<(), McpError> {
+    fn push(&self, frame: String) -> Result<(), McpError> {
         self.0.send(frame).map_err(|_| McpError::new(ErrorCode::ConnectionLost, "the peer is gone"))
     }
 

@@ -30,6 +30,7 @@ pub(crate) struct Heard {
 }
 
 impl Receiver for Heard {
+    fn answered(&self, _: u64) {}
     fn message(&self, message: Incoming) {
         let method = match message {
             Incoming::Notification { method, .. } | Incoming::Request { method, .. } => method,

@@ -31,6 +31,7 @@ struct Ear {
 }
 
 impl Receiver for Ear {
+    fn answered(&self, _: u64) {}
     fn message(&self, _: Incoming) {}
     fn noise(&self, excerpt: &str, why: &str) {
         lock(&self.noise).push(format!("{why}: {excerpt}"));

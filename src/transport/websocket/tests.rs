@@ -14,6 +14,7 @@ struct Ear {
 }
 
 impl Receiver for Ear {
+    fn answered(&self, _: u64) {}
     fn message(&self, _: Incoming) {}
     fn noise(&self, _: &str, _: &str) {}
     fn stray(&self, _: Option<u64>) {}

@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn std_07_the_queue_is_bounded_and_pings_go_first() {
         let queue = WriteQueue::new(10);
-        queue.push("{\"a\":123456789}\n".into(), true).unwrap();
-        let refused = queue.push("{}\n".into(), true).unwrap_err();
+        queue.push("{\"a\":123456789}\n".into()).unwrap();
+        let refused = queue.push("{}\n".into()).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::TransportBackpressure);
         assert_eq!(refused.facts().delivered, Some(Delivery::No));
         queue.push_control("{\"b\":1}\n".into());
@@ -157,11 +157,11 @@ mod tests {
         assert!(messages[0].is_ping());
         assert_eq!(messages[1].to_text().unwrap(), "{\"a\":123456789}");
         assert_eq!(messages.len(), 3);
-        assert!(queue.push("{}\n".into(), true).is_err(), "what is being written still counts");
+        assert!(queue.push("{}\n".into()).is_err(), "what is being written still counts");
         lock(&queue.waiting).writing = 0;
-        assert!(queue.push("{}\n".into(), true).is_ok());
+        assert!(queue.push("{}\n".into()).is_ok());
         queue.end(CloseCode::Normal);
         assert!(matches!(queue.next(), Next::Close(CloseCode::Normal)));
-        assert_eq!(queue.push("{}\n".into(), true).unwrap_err().code(), ErrorCode::ConnectionLost);
+        assert_eq!(queue.push("{}\n".into()).unwrap_err().code(), ErrorCode::ConnectionLost);
     }
 }
