@@ -232,6 +232,7 @@ export interface McpManagerOptions {
   urlElicitationDelaysMs?: number[];
   /** Limit of the question which era of the protocol a server speaks, in ms. Default 10 000. */
   probeTimeoutMs?: number;
+  /**
    * Asked about a server that a file of the repository brings, before anything of it runs. The answer is kept in
    * `stateDir` and holds for exactly that definition. `pending`, throwing, or no answer within `permissionTimeoutMs`
    * leaves the server waiting. Without it such servers wait for {@link McpManager.approveServer}.
@@ -372,6 +373,15 @@ export interface Hooks {
     input: JsonObject;
     result: ToolResult;
   }) => void | { result?: Partial<ToolResult> } | Promise<void | { result?: Partial<ToolResult> }>;
+  /** Runs before `onElicitation`: may answer in its place, or change the question's words and form. Returning nothing leaves it as it is. */
+  elicitation?: (
+    request: ElicitationRequest,
+  ) => void | ElicitationAnswer | { request: ElicitationRequest } | Promise<void | ElicitationAnswer | { request: ElicitationRequest }>;
+  /** Runs after the answer: may record it, or give another one. */
+  elicitationResult?: (
+    request: ElicitationRequest,
+    answer: ElicitationAnswer,
+  ) => void | ElicitationAnswer | Promise<void | ElicitationAnswer>;
 }
 
 /**
@@ -388,19 +398,6 @@ export interface PermissionRules {
 }
 
 // ── Callbacks' payloads ─────────────────────────────────────────────────────────────────────────────────
-
-/** Code in front of and behind questions to people. */
-export interface Hooks {
-  /** Runs before `onElicitation`: may answer in its place, or change the question's words and form. Returning nothing leaves it as it is. */
-  elicitation?: (
-    request: ElicitationRequest,
-  ) => void | ElicitationAnswer | { request: ElicitationRequest } | Promise<void | ElicitationAnswer | { request: ElicitationRequest }>;
-  /** Runs after the answer: may record it, or give another one. */
-  elicitationResult?: (
-    request: ElicitationRequest,
-    answer: ElicitationAnswer,
-  ) => void | ElicitationAnswer | Promise<void | ElicitationAnswer>;
-}
 
 /** The question put to `onElicitation`. */
 export type ElicitationRequest =

@@ -45,6 +45,13 @@ where
     }
 }
 
+/// A random number in −1…1, good enough to spread retries.
+pub fn random_jitter() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let bits = u32::try_from(RandomState::new().hash_one(0_u8) >> 32).unwrap_or_default();
+    f64::from(bits) / f64::from(u32::MAX) * 2.0 - 1.0
+}
+
 /// Takes a lock whatever happened to its last holder: every critical section leaves a valid state.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

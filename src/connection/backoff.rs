@@ -35,16 +35,10 @@ impl Backoff {
     }
 }
 
-/// A random number in −1…1, good enough to spread retries.
-pub fn random_jitter() -> f64 {
-    use std::hash::{BuildHasher, RandomState};
-    let bits = u32::try_from(RandomState::new().hash_one(0_u8) >> 32).unwrap_or_default();
-    f64::from(bits) / f64::from(u32::MAX) * 2.0 - 1.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::random_jitter;
 
     #[test]
     fn lif_04_delays_stay_within_their_bounds() {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, random_jitter};
+use super::backoff::Backoff;
 use super::{ClientListener, Live, Shared};
 use crate::client::inbound::{ListKind, ServerListener};
 use crate::client::listen::ListenEnd;
@@ -23,7 +23,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, push_member, push_string};
 use crate::protocol::stateless::ListenFilter;
 use crate::protocol::version::Era;
-use crate::runtime::{self, lock};
+use crate::runtime::{self, lock, random_jitter};
 use crate::transport::Mirrored;
 
 /// A stream that lived so long proves that listening works.

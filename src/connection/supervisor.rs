@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::attempt::{self, Failure};
-use super::backoff::random_jitter;
+use crate::runtime::random_jitter;
 use super::state::{Effect, Event, State, step};
 use super::subscriptions::{self, Listening};
 use super::{Command, Live, Readiness, Shared, lists};

@@ -312,12 +312,6 @@ impl Manager {
         self.closing.send_replace(Closing::Done);
     }
 
-    /// Completes when the manager begins to close.
-    async fn closing(&self) {
-        let mut closing = self.closing.subscribe();
-        let _ = closing.wait_for(|closing| *closing != Closing::No).await;
-    }
-
     /// Ends every process at once; blocks for about a second at most. For the exit of the host (STD-04).
     pub fn close_now(&self) {
         let table = self.table();

@@ -9,7 +9,7 @@ use url::Url;
 use super::answer::{self, Refusal};
 use super::redirect::{self, MOST_HOPS, Next};
 use super::{Shared, headers, pause, response_body};
-use crate::connection::backoff::random_jitter;
+use crate::runtime::random_jitter;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::{lock, write};
