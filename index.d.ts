@@ -376,7 +376,11 @@ export interface Hooks {
   /** Runs before `onElicitation`: may answer in its place, or change the question's words and form. Returning nothing leaves it as it is. */
   elicitation?: (
     request: ElicitationRequest,
-  ) => void | ElicitationAnswer | { request: ElicitationRequest } | Promise<void | ElicitationAnswer | { request: ElicitationRequest }>;
+  ) =>
+    | void
+    | ElicitationAnswer
+    | { request: ElicitationRequest }
+    | Promise<void | ElicitationAnswer | { request: ElicitationRequest }>;
   /** Runs after the answer: may record it, or give another one. */
   elicitationResult?: (
     request: ElicitationRequest,
@@ -431,7 +435,8 @@ export type ElicitationRequest =
     };
 
 /** The answer of `onElicitation`. `content` belongs to forms; fields left out take the form's defaults. */
-export type ElicitationAnswer = { action: 'accept'; content?: JsonObject } | { action: 'decline' } | { action: 'cancel' };
+export type ElicitationAnswer =
+  { action: 'accept'; content?: JsonObject } | { action: 'decline' } | { action: 'cancel' };
 
 /** The question put to `onSampling`. */
 export interface SamplingRequest {
@@ -978,7 +983,9 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
    * Reads the configuration again: restarts servers whose definition changed, closes those that are gone, connects new
    * ones if the manager is connected. A file that cannot be read any more keeps its last good state.
    */
-  reload(options?: { signal?: AbortSignal }): Promise<{ added: string[]; removed: string[]; changed: string[] }>;
+  reload(options?: {
+    signal?: AbortSignal;
+  }): Promise<{ added: string[]; removed: string[]; changed: string[] }>;
   /** What became of every server definition seen so far. */
   configReport(): ConfigReport;
   /**

@@ -110,7 +110,15 @@ class McpManager extends EventEmitter {
     check.optionalBoolean(override, 'options.override');
     check.optionalChoice(persist, PERSIST, 'options.persist');
     check.optionalBoolean(connect, 'options.connect');
-    const payload = { name, config, plugin: scope === 'plugin', source, override, persist, connect: connect !== false };
+    const payload = {
+      name,
+      config,
+      plugin: scope === 'plugin',
+      source,
+      override,
+      persist,
+      connect: connect !== false,
+    };
     return this.#ask('addServer', payload, options);
   }
 
@@ -281,7 +289,9 @@ class McpManager extends EventEmitter {
   async callTools(calls, options) {
     check.calls(calls);
     if (options !== undefined) check.callOptions(options);
-    const tools = new Map((await this.listTools({ signal: options?.signal })).map((tool) => [tool.name, tool]));
+    const tools = new Map(
+      (await this.listTools({ signal: options?.signal })).map((tool) => [tool.name, tool]),
+    );
     const safe = (name) => tools.get(name)?.isConcurrencySafe === true;
     const settled = [];
     for (const batch of functions.partitionCalls(calls, safe)) {
@@ -338,7 +348,11 @@ class McpManager extends EventEmitter {
     if (options !== undefined) check.callOptions(options);
     check.optionalChoice(options?.blobs, ['file', 'buffer'], 'options.blobs');
     const buffer = options?.blobs === 'buffer';
-    const contents = await this.#ask('readResource', { server, uri, buffer, options: limits(options) }, options);
+    const contents = await this.#ask(
+      'readResource',
+      { server, uri, buffer, options: limits(options) },
+      options,
+    );
     if (buffer) {
       for (const content of contents) {
         if (typeof content.data !== 'string') continue;
@@ -430,7 +444,8 @@ class McpManager extends EventEmitter {
         busy.add(this);
       }
       this.#open.set(id, call);
-      const flags = (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
+      const flags =
+        (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
       start(id, flags);
       this.#flushSoon();
     });
@@ -442,7 +457,7 @@ class McpManager extends EventEmitter {
     this.#flushDue = true;
     queueMicrotask(() => {
       this.#flushDue = false;
-      this.#native.flush();
+      native.flush();
     });
   }
 
@@ -554,7 +569,12 @@ function limits(options) {
 function callLimits(options) {
   if (options === undefined) return undefined;
   const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options;
-  if (timeoutMs === undefined && maxTotalTimeoutMs === undefined && meta === undefined && view === undefined) {
+  if (
+    timeoutMs === undefined &&
+    maxTotalTimeoutMs === undefined &&
+    meta === undefined &&
+    view === undefined
+  ) {
     return undefined;
   }
   return check.json({ timeoutMs, maxTotalTimeoutMs, meta, view }, 'options');

@@ -362,8 +362,8 @@ describe('listening', () => {
       await manager.callTool('mcp__s__grow');
       expect(await changed).toMatchObject({ server: 's' });
       expect((await manager.listTools()).map(({ name }) => name)).toContain('mcp__s__late');
-      const [listen] = notes(file).filter(({ method }) => method === 'subscriptions/listen');
-      expect(listen.params?.notifications).toEqual({ toolsListChanged: true, resourcesListChanged: true });
+      const listen = notes(file).find(({ method }) => method === 'subscriptions/listen');
+      expect(listen?.params?.notifications).toEqual({ toolsListChanged: true, resourcesListChanged: true });
     });
   });
 
@@ -374,7 +374,7 @@ describe('listening', () => {
         .filter(({ method }) => method === 'subscriptions/listen')
         .map(
           ({ params }) =>
-            (params?.notifications as { resourceSubscriptions?: string[] }).resourceSubscriptions ?? [],
+            (params?.notifications as { resourceSubscriptions?: string[] } | undefined)?.resourceSubscriptions ?? [],
         );
     await withModern(['--notes', file], async (manager) => {
       await manager.subscribeResource('s', 'test://a');

@@ -5,7 +5,13 @@ export const OURS = 'switchboard';
 export const RIVALS = ['client-v2', 'sdk-v1'];
 
 /** How a figure is read from one sample of a round. `better` says which direction is an improvement. */
-const CALL_TIME = { id: 'time', title: 'time per call', unit: 'ms', better: 'less', of: (s) => s.wallMs / s.calls };
+const CALL_TIME = {
+  id: 'time',
+  title: 'time per call',
+  unit: 'ms',
+  better: 'less',
+  of: (s) => s.wallMs / s.calls,
+};
 const RATE = {
   id: 'rate',
   title: 'calls per second',
@@ -68,7 +74,11 @@ function makeEntry(workload, metric, byPeer) {
 /** The ratio of the medians, and between what bounds the ratio lay within single rounds. */
 function makeRatio(ours, theirs) {
   const single = ours.map((value, round) => value / theirs[round]);
-  return { ofMedians: median(ours) / median(theirs), lowest: Math.min(...single), highest: Math.max(...single) };
+  return {
+    ofMedians: median(ours) / median(theirs),
+    lowest: Math.min(...single),
+    highest: Math.max(...single),
+  };
 }
 
 function makeTargets(key, { better }, ours, rounds) {

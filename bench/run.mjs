@@ -32,10 +32,19 @@ function readOptions() {
   const text = { type: 'string' };
   const flag = { type: 'boolean', default: false };
   const { values } = parseArgs({
-    options: { quick: flag, help: flag, rounds: text, json: text, peers: text, workloads: text, server: text },
+    options: {
+      quick: flag,
+      help: flag,
+      rounds: text,
+      json: text,
+      peers: text,
+      workloads: text,
+      server: text,
+    },
   });
   const rounds = Number(values.rounds ?? (values.quick ? QUICK_ROUNDS : ROUNDS));
-  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds must be a whole number of at least 1');
+  if (!Number.isInteger(rounds) || rounds < 1)
+    throw new Error('--rounds must be a whole number of at least 1');
   const peers = values.peers?.split(',') ?? PEERS;
   const unknown = peers.find((peer) => !PEERS.includes(peer));
   if (unknown !== undefined) throw new Error(`there is no peer "${unknown}"; there are ${PEERS.join(', ')}`);

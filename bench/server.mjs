@@ -9,13 +9,18 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 /** Builds the server at release speed and returns its path. */
 export function buildServer() {
   const args = ['build', '--profile', 'local', '--bin', PROGRAM];
-  const { status, stdout, error } = spawnSync('cargo', [...args, '--message-format=json-render-diagnostics'], {
-    cwd: root,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  if (error) throw new Error(`cargo could not be started (${error.code}); build the server and pass --server`);
+  const { status, stdout, error } = spawnSync(
+    'cargo',
+    [...args, '--message-format=json-render-diagnostics'],
+    {
+      cwd: root,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
+      maxBuffer: 64 * 1024 * 1024,
+    },
+  );
+  if (error)
+    throw new Error(`cargo could not be started (${error.code}); build the server and pass --server`);
   if (status !== 0) throw new Error(`\`cargo ${args.join(' ')}\` ended with code ${status}`);
   return executableOf(stdout);
 }

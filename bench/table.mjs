@@ -45,9 +45,12 @@ function target({ rival, better, bound, met }) {
 }
 
 function align(head, rows) {
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column].length)));
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column].length)),
+  );
   const isText = (column) => column < 2 || column === head.length - 1;
-  const line = (cells) => `| ${cells.map((cell, column) => pad(cell, widths[column], isText(column))).join(' | ')} |`;
+  const line = (cells) =>
+    `| ${cells.map((cell, column) => pad(cell, widths[column], isText(column))).join(' | ')} |`;
   const dashes = (width, column) => (isText(column) ? '-'.repeat(width + 2) : `${'-'.repeat(width + 1)}:`);
   const rule = `|${widths.map(dashes).join('|')}|`;
   return [line(head), rule, ...rows.map(line)].join('\n');

@@ -36,8 +36,22 @@ export const WORKLOADS = [
   echoes({ id: 'in-flight-64', title: 'small calls, 64 in flight', calls: 6_400, inFlight: 64 }),
   texts({ id: 'text-100k-ascii', title: '100 KB text, ASCII', calls: 50, bytes: SMALL_TEXT, kind: 'ascii' }),
   texts({ id: 'text-100k-cjk', title: '100 KB text, CJK', calls: 50, bytes: SMALL_TEXT, kind: 'cjk' }),
-  texts({ id: 'text-8m-ascii', title: '8 MB text, ASCII', calls: 2, bytes: LARGE_TEXT, kind: 'ascii', block: true }),
-  texts({ id: 'text-8m-cjk', title: '8 MB text, CJK', calls: 2, bytes: LARGE_TEXT, kind: 'cjk', block: true }),
+  texts({
+    id: 'text-8m-ascii',
+    title: '8 MB text, ASCII',
+    calls: 2,
+    bytes: LARGE_TEXT,
+    kind: 'ascii',
+    block: true,
+  }),
+  texts({
+    id: 'text-8m-cjk',
+    title: '8 MB text, CJK',
+    calls: 2,
+    bytes: LARGE_TEXT,
+    kind: 'cjk',
+    block: true,
+  }),
   structured({ id: 'rows-20k', title: 'structured content, 20,000 rows', calls: 3, count: ROWS }),
 ];
 
@@ -61,12 +75,27 @@ function echoes(fields) {
 
 function texts({ bytes, kind, ...fields }) {
   const expected = once(() => ({ text: numberedLines(kind, bytes) }));
-  return { block: false, inFlight: 1, ...fields, request: () => ({ tool: 'text', args: { bytes, kind } }), expected };
+  return {
+    block: false,
+    inFlight: 1,
+    ...fields,
+    request: () => ({ tool: 'text', args: { bytes, kind } }),
+    expected,
+  };
 }
 
 function structured({ count, ...fields }) {
-  const expected = once(() => ({ text: `${count} rows`, rows: Array.from({ length: count }, (_, id) => row(id)) }));
-  return { block: true, inFlight: 1, ...fields, request: () => ({ tool: 'rows', args: { count } }), expected };
+  const expected = once(() => ({
+    text: `${count} rows`,
+    rows: Array.from({ length: count }, (_, id) => row(id)),
+  }));
+  return {
+    block: true,
+    inFlight: 1,
+    ...fields,
+    request: () => ({ tool: 'rows', args: { count } }),
+    expected,
+  };
 }
 
 function once(make) {
@@ -78,7 +107,10 @@ function once(make) {
 function numberedLines(kind, bytes) {
   const lineBytes = Buffer.byteLength(`00000000 ${LINES[kind]}\n`);
   const count = Math.floor(bytes / lineBytes);
-  const lines = Array.from({ length: count }, (_, number) => `${String(number).padStart(8, '0')} ${LINES[kind]}\n`);
+  const lines = Array.from(
+    { length: count },
+    (_, number) => `${String(number).padStart(8, '0')} ${LINES[kind]}\n`,
+  );
   return lines.join('') + '.'.repeat(bytes - count * lineBytes);
 }
 
@@ -114,7 +146,9 @@ function readRows(rows = []) {
 /** Throws unless a payload is exactly the expected one. */
 export function checkPayload({ text, rows }, expected, call) {
   if (text !== expected.text) {
-    throw new Error(`${call}: the text differs (${text.length} characters, expected ${expected.text.length})`);
+    throw new Error(
+      `${call}: the text differs (${text.length} characters, expected ${expected.text.length})`,
+    );
   }
   if (!isDeepStrictEqual(rows, expected.rows)) throw new Error(`${call}: the structured content differs`);
 }

@@ -76,7 +76,11 @@ function optionalMillis(value, parameter) {
 }
 
 function signal(value) {
-  if (!isObject(value) || typeof value.addEventListener !== 'function' || typeof value.aborted !== 'boolean') {
+  if (
+    !isObject(value) ||
+    typeof value.addEventListener !== 'function' ||
+    typeof value.aborted !== 'boolean'
+  ) {
     throw invalid('options.signal', 'an AbortSignal', value);
   }
 }
@@ -99,7 +103,8 @@ function options(value) {
   }
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
   optionalObject(value.hooks, 'options.hooks');
-  for (const [name, hook] of Object.entries(value.hooks ?? {})) optionalFunction(hook, `options.hooks.${name}`);
+  for (const [name, hook] of Object.entries(value.hooks ?? {}))
+    optionalFunction(hook, `options.hooks.${name}`);
 }
 
 /** Options of a view as the native half takes them. */
@@ -110,7 +115,8 @@ function view(value) {
   optionalStrings(value.tools?.include, 'options.tools.include');
   optionalStrings(value.tools?.exclude, 'options.tools.exclude');
   optionalObject(value.permissions, 'options.permissions');
-  for (const list of ['allow', 'ask', 'deny']) optionalStrings(value.permissions?.[list], `options.permissions.${list}`);
+  for (const list of ['allow', 'ask', 'deny'])
+    optionalStrings(value.permissions?.[list], `options.permissions.${list}`);
   optionalFunction(value.onPermission, 'options.onPermission');
   optionalFunction(value.onElicitation, 'options.onElicitation');
   const { servers, tools, permissions } = value;
@@ -163,7 +169,9 @@ function json(value, parameter) {
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    const error = new TypeError(`${parameter}: cannot be written as JSON: ${cause.message.split('\n')[0]}`, { cause });
+    const error = new TypeError(`${parameter}: cannot be written as JSON: ${cause.message.split('\n')[0]}`, {
+      cause,
+    });
     error.code = 'INVALID_ARGUMENT';
     error.parameter = parameter;
     throw error;

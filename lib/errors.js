@@ -18,7 +18,8 @@ class McpError extends Error {
 
   get [BRAND]() {
     const names = [];
-    for (let of = this.constructor; of !== Error && of !== null; of = Object.getPrototypeOf(of)) names.push(of.name);
+    for (let of = this.constructor; of !== Error && of !== null; of = Object.getPrototypeOf(of))
+      names.push(of.name);
     return names;
   }
 
@@ -66,7 +67,9 @@ function fromWire(wire, caller) {
   const { class: name, message, cause, ...facts } = wire;
   if (cause !== undefined) facts.cause = fromWire(cause, caller);
   const error =
-    name === 'TypeError' ? Object.assign(new TypeError(message), facts) : new (classes[name] ?? McpError)(message, facts);
+    name === 'TypeError'
+      ? Object.assign(new TypeError(message), facts)
+      : new (classes[name] ?? McpError)(message, facts);
   Error.captureStackTrace(error, caller);
   return error;
 }

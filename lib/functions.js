@@ -58,7 +58,8 @@ function windowsCommand(command, args) {
 
 function partitionCalls(calls, isConcurrencySafe) {
   check.calls(calls);
-  if (typeof isConcurrencySafe !== 'function') throw check.invalid('isConcurrencySafe', 'a function', isConcurrencySafe);
+  if (typeof isConcurrencySafe !== 'function')
+    throw check.invalid('isConcurrencySafe', 'a function', isConcurrencySafe);
   const batches = [];
   let open = false;
   for (const call of calls) {

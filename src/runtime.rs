@@ -251,10 +251,8 @@ pub fn flush() {
 
 /// Completes as soon as it is polled inside a runtime, where timers can be used.
 pub async fn entered() {
-    std::future::poll_fn(|_| {
-        if inside() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
+    std::future::poll_fn(|_| if inside() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending })
+        .await;
 }
 
 #[cfg(test)]

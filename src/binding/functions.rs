@@ -1,5 +1,7 @@
 //! The pure functions of the package.
 
+#![cfg_attr(test, allow(dead_code, reason = "the macros export nothing from a test binary"))]
+
 use std::collections::HashMap;
 
 use napi_derive::napi;
@@ -51,6 +53,12 @@ pub struct RuleDecision {
     pub decision: String,
     /// The rule that decided.
     pub rule: Option<String>,
+}
+
+/// Ends a turn of this thread: what it has written leaves together.
+#[napi(catch_unwind)]
+pub fn flush() {
+    crate::runtime::flush();
 }
 
 /// Turns every character outside `[A-Za-z0-9_-]` into `_`.

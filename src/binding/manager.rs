@@ -93,12 +93,6 @@ impl NativeManager {
         });
     }
 
-    /// Ends a turn: what it has written leaves together.
-    #[napi(catch_unwind)]
-    pub fn flush(&self) {
-        runtime::flush();
-    }
-
     /// Nobody waits for this call any more.
     #[napi(catch_unwind)]
     pub fn cancel(&self, id: u32) {

@@ -3,7 +3,9 @@
 //! No method is `async fn(&self)`: a worker that ends with calls in flight would free the object under the
 //! future. Calls are numbered by JavaScript, run over an `Arc`, and come back as letters.
 
-#![expect(unreachable_pub, reason = "the macros export only what is `pub`; Rust code cannot reach it")]
+#![expect(unreachable_pub, reason = "the macros export what is `pub`; Rust code does not reach it")]
+#![expect(clippy::too_many_arguments, reason = "the hot path crosses without an object")]
+#![expect(clippy::needless_pass_by_value, reason = "values cross from JavaScript by value")]
 
 mod calls;
 mod functions;

@@ -101,7 +101,11 @@ impl<'a> WireResult<'a> {
     }
 
     /// Whether the result has its public shape already: then the texts that are too long to stay in it.
-    fn long_texts_if_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<Option<Vec<(usize, &'a str)>>> {
+    fn long_texts_if_plain(
+        &self,
+        rules: &ContentRules<'_>,
+        facts: Facts,
+    ) -> Result<Option<Vec<(usize, &'a str)>>> {
         let shape = self.content.is_some()
             && self.is_error.is_none_or(|value| json_scan::kind(value) == Kind::Bool)
             && self.meta.is_none_or(|value| json_scan::kind(value) == Kind::Object);

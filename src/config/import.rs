@@ -226,23 +226,25 @@ impl Converter<'_> {
                 self.out.insert("type".to_owned(), "http".into());
             }
             (Format::Gemini, "timeout") => self.put("requestTimeoutMs", value),
-            (Format::Gemini, "includeTools") => self.tools("include", value),
-            (Format::Gemini, "excludeTools") => self.tools("exclude", value),
+            (Format::Gemini, "includeTools") | (Format::Codex, "enabled_tools") => {
+                self.tools("include", value);
+            }
+            (Format::Gemini, "excludeTools") | (Format::Codex, "disabled_tools") => {
+                self.tools("exclude", value);
+            }
             (Format::OpenCode, "environment") => self.put("env", value),
             (Format::OpenCode | Format::Codex | Format::Zed, "enabled") => {
                 self.out.insert("disabled".to_owned(), negated(value));
             }
             (Format::Codex, "startup_timeout_sec") => self.seconds("connectTimeoutMs", value),
             (Format::Codex, "tool_timeout_sec") => self.seconds("toolTimeoutMs", value),
-            (Format::Codex, "enabled_tools") => self.tools("include", value),
-            (Format::Codex, "disabled_tools") => self.tools("exclude", value),
-            (Format::Codex, "http_headers") => self.headers(value, |value| value.clone()),
+            (Format::Codex, "http_headers") => self.headers(value, Value::clone),
             (Format::Codex, "env_http_headers") => {
                 self.headers(value, |name| format!("${{{}}}", name.as_str().unwrap_or_default()).into());
             }
             (Format::Codex, "bearer_token_env_var") => {
                 let token = format!("Bearer ${{{}}}", value.as_str().unwrap_or_default());
-                self.headers(&json!({ "Authorization": token }), |value| value.clone());
+                self.headers(&json!({ "Authorization": token }), Value::clone);
             }
             (Format::Zed, "source") | (Format::VsCode, "gallery" | "version") => {}
             (_, key) if SAME.contains(&key) => self.put(key, value),

@@ -111,8 +111,8 @@ async fn open_one(
             let kind = kind_of(&error);
             let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
-            let error = explain(error, &transport.evidence()).on(&server);
-            Err(Refused { kind, error: shared.redact_error(error), status })
+            let error = explain(&error, &transport.evidence()).on(&server);
+            Err(Refused { kind, error: shared.redact_error(&error), status })
         }
     }
 }
@@ -213,7 +213,7 @@ fn kind_of(error: &McpError) -> FailureKind {
 }
 
 /// Adds what is known about the other end: noise instead of messages, the last words on standard error.
-fn explain(error: McpError, evidence: &Evidence) -> McpError {
+fn explain(error: &McpError, evidence: &Evidence) -> McpError {
     let mut message = error.message().to_owned();
     match error.code() {
         ErrorCode::ServerExited => message.push_str(" before it finished the handshake"),
@@ -249,7 +249,7 @@ fn explain(error: McpError, evidence: &Evidence) -> McpError {
 
 impl Shared {
     /// The error without any secret of this server's definition.
-    pub(crate) fn redact_error(&self, error: McpError) -> McpError {
+    pub(crate) fn redact_error(&self, error: &McpError) -> McpError {
         let message = self.redactor.redact(error.message()).into_owned();
         let facts = error.facts().clone();
         let redacted = McpError::new(error.code(), message).with(|target| {

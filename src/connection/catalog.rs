@@ -109,20 +109,19 @@ impl<T: Send + Sync + 'static> ListCell<T> {
             if fresh {
                 return Ok(Arc::clone(&state.known));
             }
-            match &state.flight {
-                Some(flight) => flight.clone(),
-                None => {
-                    let (landed, flight) = watch::channel(None);
-                    state.flight = Some(flight.clone());
-                    let changes = state.changes;
-                    let work = fetch();
-                    let cell = Arc::clone(self);
-                    runtime::spawn(async move {
-                        let outcome = cell.store(generation, changes, work.await);
-                        landed.send_replace(Some(outcome));
-                    });
-                    flight
-                }
+            if let Some(flight) = &state.flight {
+                flight.clone()
+            } else {
+                let (landed, flight) = watch::channel(None);
+                state.flight = Some(flight.clone());
+                let changes = state.changes;
+                let work = fetch();
+                let cell = Arc::clone(self);
+                runtime::spawn(async move {
+                    let outcome = cell.store(generation, changes, work.await);
+                    landed.send_replace(Some(outcome));
+                });
+                flight
             }
         };
         let landed = flight.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());

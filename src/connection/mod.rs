@@ -212,7 +212,6 @@ impl Connection {
             let now = readiness.borrow_and_update().clone();
             match now {
                 Readiness::Ready(live) if Some(live.generation) != gone => return Ok(live),
-                Readiness::Ready(_) => {}
                 Readiness::Unavailable { error, retry_at } => {
                     let due = retry_at.is_some_and(|at| at <= Instant::now());
                     if !due || asked {
@@ -222,7 +221,7 @@ impl Connection {
                     self.send(Command::Use).await?;
                 }
                 Readiness::Idle => self.send(Command::Use).await?,
-                Readiness::Coming => {}
+                Readiness::Coming | Readiness::Ready(_) => {}
             }
             tokio::select! {
                 biased;

@@ -250,6 +250,7 @@ mod tests {
 
     /// Every pair of state and event: the state after it and the effects.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of every pair")]
     fn lif_01_every_pair() {
         use Effect::{AbandonOpening as Abandon, CloseClient, Open};
         let now = Instant::now();

@@ -8,11 +8,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::attempt::{self, Failure};
-use crate::runtime::random_jitter;
 use super::state::{Effect, Event, State, step};
 use super::subscriptions::{self, Listening};
 use super::{Command, Live, Readiness, Shared, lists};
 use crate::error::{ErrorCode, McpError};
+use crate::runtime::random_jitter;
 use crate::runtime::{self, write};
 use crate::transport::CloseMode;
 
@@ -119,7 +119,7 @@ impl Supervisor {
             }
             Command::Lost { generation, error } => {
                 if self.live.as_ref().is_some_and(|live| live.generation == generation) {
-                    let error = self.shared.redact_error(error);
+                    let error = self.shared.redact_error(&error);
                     self.happen(Event::Lost(error));
                 }
             }
@@ -139,8 +139,7 @@ impl Supervisor {
                 let _ = reply.send(Ok(()));
                 return;
             }
-            State::Ready { .. } if !fresh => {}
-            State::Opening { .. } if !fresh => {}
+            State::Ready { .. } | State::Opening { .. } if !fresh => {}
             State::Disabled => {
                 let error = McpError::new(ErrorCode::ServerDisabled, "the server is switched off");
                 let _ = reply.send(Err(error.on(&self.shared.spec.name)));

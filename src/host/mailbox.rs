@@ -163,13 +163,12 @@ impl Mailbox {
         let next = self.next_place();
         let (count, newest) = self.progress.get(&call).copied().unwrap_or((0, next));
         let index = self.index_of(newest);
-        if count >= MAX_PROGRESS {
-            if let Some(Letter::Progress { body: waiting, .. }) =
+        if count >= MAX_PROGRESS
+            && let Some(Letter::Progress { body: waiting, .. }) =
                 index.and_then(|at| self.letters.get_mut(at))
-            {
-                *waiting = body;
-                return;
-            }
+        {
+            *waiting = body;
+            return;
         }
         self.progress.insert(call, (count + 1, next));
         self.letters.push_back(Letter::Progress { call, body });

@@ -113,7 +113,7 @@ impl Host for PostOffice {
     }
 
     fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
-        self.ask_callback(kind.callback(), None, body)
+        self.ask_callback(kind.callback(), None, &body)
     }
 }
 
@@ -123,7 +123,7 @@ impl PostOffice {
         &self,
         callback: &str,
         view: Option<u32>,
-        body: String,
+        body: &str,
     ) -> BoxFuture<'_, Result<String, McpError>> {
         let number = self.next_question.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();

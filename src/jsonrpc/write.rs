@@ -46,7 +46,7 @@ impl Params {
         let mut params = Self::default();
         for (name, value) in object {
             if name == "_meta" {
-                params.meta = inner_members(value.get())?.to_owned();
+                inner_members(value.get())?.clone_into(&mut params.meta);
             } else {
                 push_member(&mut params.members, &name, value.get());
             }

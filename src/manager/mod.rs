@@ -33,8 +33,8 @@ use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::post::PostOffice;
 use crate::host::{Host, HostEvent};
-use crate::protocol::version::Era;
 use crate::permission::Memory;
+use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
@@ -405,7 +405,7 @@ fn file_uri(path: &std::path::Path) -> String {
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                uri.push(char::from(byte))
+                uri.push(char::from(byte));
             }
             _ => uri.push_str(&format!("%{byte:02X}")),
         }

@@ -214,7 +214,7 @@ fn invalid(name: &str, why: &str) -> McpError {
 fn millis(members: &Members<'_>, name: &str) -> Result<Option<Duration>, McpError> {
     match take::<f64>(members, name)? {
         None => Ok(None),
-        Some(value) if value >= 1.0 && value <= MAX_MILLIS => {
+        Some(value) if (1.0..=MAX_MILLIS).contains(&value) => {
             Ok(Some(Duration::from_secs_f64(value / 1_000.0)))
         }
         Some(_) => Err(invalid(name, "expected a time in milliseconds, at least 1")),

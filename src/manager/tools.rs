@@ -22,8 +22,8 @@ use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::permission::{Decision, Remember, Verdict};
+use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
 use crate::transport::Mirrored;
 
@@ -420,14 +420,11 @@ impl Manager {
     /// A full name whose server is not configured, or that is no full name at all.
     fn no_such_name(&self, name: &str) -> McpError {
         let registry = self.registry();
-        match crate::name::parse_tool_name(name) {
-            Some((server, _)) => self.unknown_server(server),
-            None => {
-                let what =
-                    format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
-                unknown(ErrorCode::ToolUnknown, what, registry.tools_like(name))
-            }
+        if let Some((server, _)) = crate::name::parse_tool_name(name) {
+            return self.unknown_server(server);
         }
+        let what = format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
+        unknown(ErrorCode::ToolUnknown, what, registry.tools_like(name))
     }
 }
 

@@ -217,9 +217,7 @@ impl Manager {
             "load" => self.load().await.map(Answer::from),
             "reload" => self.reload().await.map(Answer::from),
             "addServer" | "addSdkServer" | "removeServer" | "setServerEnabled" | "approveServer"
-            | "rejectServer" => {
-                self.run_configuration(verb, payload).await
-            }
+            | "rejectServer" => self.run_configuration(verb, payload).await,
             "connectAll" | "connect" | "ready" | "restart" | "disconnect" | "close" | "ping" => {
                 self.run_life(verb, payload).await
             }
@@ -284,14 +282,14 @@ impl Manager {
                 let connect: Connect = read(payload)?;
                 let connection = self.connection(&connect.server).await?;
                 connection.connect(connect.fresh).await?;
-                self.status_of(&connection)
+                Ok(self.status_of(&connection))
             }
             "ready" => self.run_ready(payload).await,
             "restart" => {
                 let connection = self.connection(&read::<OfServer>(payload)?.server).await?;
                 connection.release().await?;
                 connection.connect(false).await?;
-                self.status_of(&connection)
+                Ok(self.status_of(&connection))
             }
             "disconnect" => {
                 self.connection(&read::<OfServer>(payload)?.server).await?.release().await?;
@@ -306,8 +304,8 @@ impl Manager {
         }
     }
 
-    fn status_of(&self, connection: &Connection) -> Result<Answer, McpError> {
-        Ok(self.status_json(Some(connection.name())).unwrap_or_else(|| "null".to_owned()).into())
+    fn status_of(&self, connection: &Connection) -> Answer {
+        self.status_json(Some(connection.name())).unwrap_or_else(|| "null".to_owned()).into()
     }
 
     /// Waits until the servers asked for have ended their first attempt, at most for a time.

@@ -164,6 +164,6 @@ impl Host for ViewHost<'_> {
 
     fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
         let asked = self.view.filter(|view| view.asks_itself && kind == QuestionKind::Permission);
-        self.post.ask_callback(kind.callback(), asked.map(|view| view.id), body)
+        self.post.ask_callback(kind.callback(), asked.map(|view| view.id), &body)
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn import(format: Format, root: Value) -> (Value, Vec<String>) {
-    let imported = import_value(&root, format);
+fn import(format: Format, root: &Value) -> (Value, Vec<String>) {
+    let imported = import_value(root, format);
     (Value::Object(imported.servers), imported.warnings.into_iter().map(|warning| warning.message).collect())
 }
 
@@ -40,7 +40,7 @@ fn cfg_15_h19_every_product() {
         ),
     ];
     for (format, root, expected) in table {
-        let (servers, warnings) = import(format, root);
+        let (servers, warnings) = import(format, &root);
         assert_eq!(servers, expected, "{format:?}");
         assert!(warnings.is_empty(), "{format:?}: {warnings:?}");
     }
@@ -49,7 +49,7 @@ fn cfg_15_h19_every_product() {
 #[test]
 fn cfg_15_inputs_and_losses_are_told() {
     let root = json!({ "inputs": [], "servers": { "a": { "type": "stdio", "command": "x", "env": { "K": "${input:api-key}" }, "envFile": ".env" }, "b": 5 } });
-    let (servers, warnings) = import(Format::VsCode, root);
+    let (servers, warnings) = import(Format::VsCode, &root);
     assert_eq!(
         servers,
         json!({ "a": { "type": "stdio", "command": "x", "env": { "K": "${INPUT_API_KEY}" } } })

@@ -9,9 +9,9 @@ use url::Url;
 use super::answer::{self, Refusal};
 use super::redirect::{self, MOST_HOPS, Next};
 use super::{Shared, headers, pause, response_body};
-use crate::runtime::random_jitter;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::protocol::version::ProtocolVersion;
+use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
 use crate::transport::connector::client::place;
 
