@@ -18,6 +18,8 @@ export function readList(text) {
 /**
  * The runs that are wanted: all, or those whose name begins with one of `names`. Without `auth` only the protocol itself
  * is left: nothing that needs an authorization server, and no extension.
+ * @param {{ name: string, revision: string }[]} runs
+ * @param {{ auth?: boolean, names?: string[] }} wanted
  */
 export function choose(runs, { auth = true, names = [] } = {}) {
   return runs
