@@ -281,7 +281,9 @@ class McpManager extends EventEmitter {
       if (check.isObject(answer) && check.isObject(answer.result)) return result.with(answer.result);
     } catch (error) {
       const message = `hooks.postToolUse failed and was ignored: ${errors.describe(error)}`;
-      contained(() => this.emit('diagnostic', { level: 'error', code: 'HOOK_FAILED', message, server }));
+      contained("a listener of 'diagnostic'", () =>
+        this.emit('diagnostic', { level: 'error', code: 'HOOK_FAILED', message, server }),
+      );
     }
     return result;
   }

@@ -43,7 +43,8 @@ describe('package.json', () => {
     const names = files.map(({ path }) => path);
     const code = names.filter((name) => !name.endsWith('.md') && name !== 'LICENSE').toSorted();
     const parts = readdirSync(join(root, 'lib')).map((name) => `lib/${name}`);
-    expect(code).toEqual(['binding.js', 'index.d.ts', 'index.js', 'package.json', ...parts].toSorted());
+    const data = ['package.json', 'schema/mcp-config.schema.json'];
+    expect(code).toEqual(['binding.js', 'index.d.ts', 'index.js', ...data, ...parts].toSorted());
   });
 });
 

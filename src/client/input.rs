@@ -234,6 +234,8 @@ impl InputDesk {
     async fn ask(&self, kind: QuestionKind, body: &Value) -> Option<Value> {
         match self.host.ask(kind, body.to_string()).await {
             Ok(text) => serde_json::from_str(&text).ok(),
+            // The conversation ends in a moment, and with it whoever waits here: nothing is sent any more.
+            Err(error) if error.code() == ErrorCode::ManagerClosed => std::future::pending().await,
             Err(error) => {
                 self.listener
                     .misbehaved("CALLBACK_FAILED", format!("{}: {}", kind.callback(), error.message()));
