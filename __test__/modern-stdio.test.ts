@@ -374,7 +374,8 @@ describe('listening', () => {
         .filter(({ method }) => method === 'subscriptions/listen')
         .map(
           ({ params }) =>
-            (params?.notifications as { resourceSubscriptions?: string[] } | undefined)?.resourceSubscriptions ?? [],
+            (params?.notifications as { resourceSubscriptions?: string[] } | undefined)
+              ?.resourceSubscriptions ?? [],
         );
     await withModern(['--notes', file], async (manager) => {
       await manager.subscribeResource('s', 'test://a');

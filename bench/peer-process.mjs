@@ -49,7 +49,8 @@ export class PeerProcess {
       if (trouble) throw new Error(`${this.id}: ${trouble}`);
       return answer;
     } catch (error) {
-      if (signal.aborted) throw new Error(`${this.id}: no answer to "${order}" for ${ORDER_TIMEOUT_MS} ms`, { cause: error });
+      if (signal.aborted)
+        throw new Error(`${this.id}: no answer to "${order}" for ${ORDER_TIMEOUT_MS} ms`, { cause: error });
       throw error;
     } finally {
       clearTimeout(timer);

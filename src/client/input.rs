@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 
 use super::inbound::ServerListener;
-use crate::error::McpError;
+use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, QuestionKind};
 use crate::json_scan::{self, MAX_DEPTH};
 use crate::protocol::capability::ClientFeatures;
