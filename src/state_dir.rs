@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn lif_09_private_and_shared_between_writers() {
-        let root = crate::config::tests::temporary("state").join("deep/state");
+        let unique = format!("mcp-switchboard-state-{}", std::process::id());
+        let root = std::env::temp_dir().join(unique).join("deep/state");
         let write = || {
             let state = StateDir::at(root.clone());
             for _ in 0..100 {
