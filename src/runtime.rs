@@ -11,11 +11,14 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockRea
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-/// Worker threads: enough that one busy server never holds up the rest, few enough to stay unnoticed.
-const WORKERS: usize = 2;
+/// One worker: with several, each small task wakes a second one to look for more, which costs a lone call more
+/// than the call itself. What takes long leaves the worker to others meanwhile ([`at_length`]).
+const WORKERS: usize = 1;
+/// Work on texts from this size on counts as taking long.
+const LONG_FROM: usize = 256 * 1024;
 
 static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
     Builder::new_multi_thread()
@@ -221,6 +224,13 @@ impl Sweeper {
             }
         }
     }
+}
+
+/// Does work on a text of `size` bytes; where that takes long, other tasks go on meanwhile.
+pub fn at_length<T>(size: usize, work: impl FnOnce() -> T) -> T {
+    let shared =
+        Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if size >= LONG_FROM && shared { tokio::task::block_in_place(work) } else { work() }
 }
 
 /// Something that was written to outside the runtime and waits to be sent on.

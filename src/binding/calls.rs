@@ -110,11 +110,13 @@ impl Reply {
 
     fn settle(mut self, body: String, texts: Vec<(usize, String)>) {
         self.answered = true;
-        let texts = texts
-            .into_iter()
-            .map(|(place, text)| (u32::try_from(place).unwrap_or(u32::MAX), Text::ready(text)))
-            .collect();
-        self.post.deliver(Letter::Settled { body: Text::ready(body), texts });
+        let size = body.len() + texts.iter().map(|(_, text)| text.len()).sum::<usize>();
+        let (body, texts) = runtime::at_length(size, || {
+            let place = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+            let texts = texts.into_iter().map(|(at, text)| (place(at), Text::ready(text))).collect();
+            (Text::ready(body), texts)
+        });
+        self.post.deliver(Letter::Settled { body, texts });
     }
 }
 

@@ -180,7 +180,7 @@ impl Manager {
         let params = tool_params(entry, arguments, options.meta.as_deref());
         let reply = self.send_tool_call(entry, &params, deadline, options.progress.as_ref()).await;
         let reply = reply.map_err(|error| timed(error, deadline))?;
-        self.map_tool_result(entry, reply)
+        runtime::at_length(reply.as_str().len(), || self.map_tool_result(entry, reply.into_string()))
     }
 
     fn audit_call(
@@ -326,11 +326,11 @@ impl Manager {
         }
     }
 
-    fn map_tool_result(&self, entry: &ToolEntry, reply: RawText) -> Result<MappedResult, McpError> {
+    fn map_tool_result(&self, entry: &ToolEntry, reply: String) -> Result<MappedResult, McpError> {
         let server = entry.connection.name();
         let output_dir = || self.output_directory();
         let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
-        let result = map_result(reply.into_string(), &rules).map_err(|error| error.on(server))?;
+        let result = map_result(reply, &rules).map_err(|error| error.on(server))?;
         for warning in &result.warnings {
             self.diagnose(warning);
         }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::{Outgoing, Receiver, RequestFailure};
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::jsonrpc::{Answer, Incoming, RawText, read, write};
-use crate::runtime::lock;
+use crate::runtime::{self, lock};
 
 type Reply = Result<RawText, RequestFailure>;
 
@@ -217,7 +217,8 @@ pub fn cancellation(id: u64) -> String {
 
 /// Reads a frame and accepts all it holds; says why not if it holds no message.
 pub fn accept_frame(duplex: &Duplex, frame: String, receiver: &dyn Receiver) -> Result<(), &'static str> {
-    for message in read::read(frame).map_err(|not| not.0)? {
+    let messages = runtime::at_length(frame.len(), || read::read(frame)).map_err(|not| not.0)?;
+    for message in messages {
         duplex.accept(message, receiver);
     }
     Ok(())
