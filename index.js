@@ -58,7 +58,6 @@ class McpManager extends EventEmitter {
   #toolErrors;
   #keepAlive;
   #timer;
-  #draining = false;
   #flushDue = false;
   #closed;
   #exit;
@@ -75,7 +74,7 @@ class McpManager extends EventEmitter {
     const text = check.json({ ...options, callbacks }, 'options');
     // Weakly, so that a forgotten manager can be collected together with its servers.
     const self = new WeakRef(this);
-    const ring = () => self.deref()?.#drain();
+    const ring = (delivery) => self.deref()?.#take(delivery);
     const half = errors.guard(() => new native.NativeManager(text, ring));
     this.#native = half;
     this.#sdk = new SdkServers(half);
@@ -471,23 +470,21 @@ class McpManager extends EventEmitter {
     if (!this.#keepAlive) this.#timer.unref();
   }
 
-  #drain() {
-    if (this.#draining) return;
-    const { parts, more } = this.#native.takeLetters();
-    for (const part of parts) {
+  /** Takes a delivery: the JSON text of an array of letters, or letters with large parts beside them. */
+  #take(delivery) {
+    if (typeof delivery === 'string') {
+      for (const letter of JSON.parse(delivery)) this.#receive(letter, undefined);
+      return;
+    }
+    for (const part of delivery.parts) {
       if (typeof part === 'string') {
         for (const letter of JSON.parse(part)) this.#receive(letter, undefined);
       } else {
         this.#receive(JSON.parse(part.letter), part);
       }
     }
-    if (more) {
-      this.#draining = true;
-      nextTurn(() => {
-        this.#draining = false;
-        this.#drain();
-      });
-    }
+    // The rest comes with the next turn, so that a flood never holds the event loop for long.
+    if (delivery.more) nextTurn(() => this.#take(this.#native.takeLetters()));
   }
 
   #receive(letter, part) {

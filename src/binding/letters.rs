@@ -32,7 +32,10 @@ pub struct Delivery {
 /// Letters up to this size are joined: one crossing and one parse for many.
 const JOIN_UP_TO: usize = 4 * 1024;
 
-pub(super) fn pack(letters: Vec<Letter>, more: bool) -> Delivery {
+/// What waits, as JavaScript takes it: the JSON text of an array where that is all, as it is after a lone call.
+pub(super) type Post = Either<String, Delivery>;
+
+pub(super) fn pack(letters: Vec<Letter>, more: bool) -> Post {
     let mut parts = Vec::new();
     let mut joined = String::new();
     for letter in letters {
@@ -46,8 +49,12 @@ pub(super) fn pack(letters: Vec<Letter>, more: bool) -> Delivery {
         flush(&mut joined, &mut parts);
         parts.push(Either::B(large(letter)));
     }
+    if parts.is_empty() && !more {
+        joined.push_str(if joined.is_empty() { "[]" } else { "]" });
+        return Either::A(joined);
+    }
     flush(&mut joined, &mut parts);
-    Delivery { parts, more }
+    Either::B(Delivery { parts, more })
 }
 
 fn flush(joined: &mut String, parts: &mut Vec<Either<JsText, LargeLetter>>) {

@@ -1,17 +1,18 @@
 //! The native half of `McpManager`.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
 use super::calls::{Calls, Reply};
-use super::letters::{Delivery, pack};
+use super::letters::{Post, pack};
 use super::to_napi;
 use crate::client::progress::ProgressSink;
 use crate::error::{ErrorCode, McpError};
 use crate::host::mailbox::Letter;
+use crate::host::post::PostOffice;
 use crate::manager::Manager;
 use crate::manager::tools::ToolTarget;
 use crate::manager::verbs::call_options;
@@ -28,20 +29,27 @@ pub struct NativeManager {
 
 #[napi]
 impl NativeManager {
-    /// A manager by its options as JSON text; `ring` is called when letters wait.
+    /// A manager by its options as JSON text; `ring` is called with letters when some wait.
     #[napi(constructor, catch_unwind)]
-    pub fn new(options: String, ring: Function<'_, (), ()>) -> napi::Result<Self> {
+    pub fn new(options: String, ring: Function<'_, Post, ()>) -> napi::Result<Self> {
+        let office: Arc<OnceLock<Arc<PostOffice>>> = Arc::default();
+        let source = Arc::clone(&office);
         // Weak and of one: a ring never keeps the process alive, and one that waits is enough.
         let ring = ring
             .build_threadsafe_function::<()>()
             .weak::<true>()
             .max_queue_size::<1>()
-            .build_callback(|_| Ok(()))?;
+            .build_callback(move |_| {
+                let (letters, more) = source.get().map(|post| post.collect()).unwrap_or_default();
+                Ok(pack(letters, more))
+            })?;
         let ring = Mutex::new(ring);
         let bell = move || {
             runtime::lock(&ring).call((), ThreadsafeFunctionCallMode::NonBlocking);
         };
         let manager = Manager::new(&options, Box::new(bell)).map_err(|error| to_napi(&error))?;
+        // Empty until now: nothing can have rung with letters before the manager existed.
+        let _ = office.set(Arc::clone(manager.post()));
         Ok(Self { manager, calls: Arc::default() })
     }
 
@@ -101,7 +109,7 @@ impl NativeManager {
 
     /// Takes the letters that wait.
     #[napi(catch_unwind)]
-    pub fn take_letters(&self) -> Delivery {
+    pub fn take_letters(&self) -> Post {
         let (letters, more) = self.manager.post().collect();
         pack(letters, more)
     }
