@@ -109,7 +109,7 @@ describe('.mcp.json', () => {
     });
   });
 
-  test.skipIf(process.getuid?.() === 0)('CFG-02 an unreadable file is reported', async () => {
+  test.skipIf(process.getuid?.() === 0)('CFG-02 an unreadable file is reported (skipped for root, who may read everything)', async () => {
     const options = project('{}');
     chmodSync(join(options.cwd, '.mcp.json'), 0);
     await withManager(options, async (manager) => {

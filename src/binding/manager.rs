@@ -35,14 +35,13 @@ impl NativeManager {
         let office: Arc<OnceLock<Arc<PostOffice>>> = Arc::default();
         let source = Arc::clone(&office);
         // Weak and of one: a ring never keeps the process alive, and one that waits is enough.
-        let ring = ring
-            .build_threadsafe_function::<()>()
-            .weak::<true>()
-            .max_queue_size::<1>()
-            .build_callback(move |_| {
-                let (letters, more) = source.get().map(|post| post.collect()).unwrap_or_default();
-                Ok(pack(letters, more))
-            })?;
+        let ring =
+            ring.build_threadsafe_function::<()>().weak::<true>().max_queue_size::<1>().build_callback(
+                move |_| {
+                    let (letters, more) = source.get().map(|post| post.collect()).unwrap_or_default();
+                    Ok(pack(letters, more))
+                },
+            )?;
         let ring = Mutex::new(ring);
         let bell = move || {
             runtime::lock(&ring).call((), ThreadsafeFunctionCallMode::NonBlocking);
