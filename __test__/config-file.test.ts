@@ -109,13 +109,16 @@ describe('.mcp.json', () => {
     });
   });
 
-  test.skipIf(process.getuid?.() === 0)('CFG-02 an unreadable file is reported (skipped for root, who may read everything)', async () => {
-    const options = project('{}');
-    chmodSync(join(options.cwd, '.mcp.json'), 0);
-    await withManager(options, async (manager) => {
-      expect((await manager.load()).warnings[0]).toMatchObject({ code: 'CONFIG_UNREADABLE' });
-    });
-  });
+  test.skipIf(process.getuid?.() === 0)(
+    'CFG-02 an unreadable file is reported (skipped for root, who may read everything)',
+    async () => {
+      const options = project('{}');
+      chmodSync(join(options.cwd, '.mcp.json'), 0);
+      await withManager(options, async (manager) => {
+        expect((await manager.load()).warnings[0]).toMatchObject({ code: 'CONFIG_UNREADABLE' });
+      });
+    },
+  );
 
   test('CFG-03 config: false reads nothing', async () => {
     const { cwd } = project(`{ "mcpServers": { "a": ${entry} } }`);
