@@ -442,7 +442,7 @@ impl ServerListener for ClientListener {
 }
 
 /// JSON text of the `roots` array (PRO-10).
-pub(crate) fn roots_json(roots: &[String]) -> String {
+fn roots_json(roots: &[String]) -> String {
     let items: Vec<serde_json::Value> = roots.iter().map(|uri| serde_json::json!({ "uri": uri })).collect();
     serde_json::Value::from(items).to_string()
 }

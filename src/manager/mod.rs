@@ -27,7 +27,7 @@ use crate::config::policy::Gate;
 use crate::config::spec::ServerSpec;
 use crate::config::{Places, Resolution};
 use crate::connection::status::PublicState;
-use crate::connection::{Connection, ConnectionListener, Parts, roots_json};
+use crate::connection::{Connection, ConnectionListener, Parts};
 use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
@@ -330,11 +330,6 @@ impl Manager {
                 let _ = live.client.notify("notifications/roots/list_changed", None).await;
             }
         }
-    }
-
-    /// JSON text of the roots.
-    pub fn roots_json(&self) -> String {
-        roots_json(&read(&self.roots))
     }
 
     /// Where files of results go: the option, else a private directory that is removed at the end if empty.
