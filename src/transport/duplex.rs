@@ -87,6 +87,14 @@ impl Duplex {
         reply.unwrap_or_else(|_| Err(RequestFailure::Transport(self.closed_error())))
     }
 
+    /// How many requests wait for their answers.
+    pub fn open(&self) -> usize {
+        match &*lock(&self.pending) {
+            Pending::Open(table) => table.waiters.len(),
+            Pending::Closed(_) => 0,
+        }
+    }
+
     /// Sends a frame that has no answer.
     pub fn send(&self, frame: String) -> Result<(), McpError> {
         if let Pending::Closed(error) = &*lock(&self.pending) {

@@ -3,23 +3,24 @@
 //! Owns the reading task and what is known of the other end. The process itself belongs to `spawn` and
 //! `shutdown`.
 
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::ChildStdout;
 use tokio::time::Instant;
 
+use super::intake::{Intake, Watch};
 use super::{ServerProcess, ShutdownTimes, StdioRecipe};
 use crate::environment::Environment;
 use crate::error::{Delivery, ErrorCode, ExitFact, McpError};
 use crate::jsonrpc::RawText;
 use crate::protocol::version::ProtocolVersion;
-use crate::runtime::{self, lock};
+use crate::runtime::{self, Near, lock};
 use crate::transport::duplex::{Duplex, accept_frame};
 use crate::transport::frame_lines::{EXCERPT, Line, LineFramer};
-use crate::transport::outbox::Outbox;
+use crate::transport::outbox::{Answers, Outbox};
 use crate::transport::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
 use crate::unicode;
 
@@ -46,13 +47,21 @@ struct Noise {
 }
 
 /// A server behind its standard input and output.
-#[derive(Debug)]
 pub struct StdioTransport {
     duplex: Duplex,
     outbox: Arc<Outbox>,
+    intake: Intake,
+    /// Weak: the receiver owns what owns this transport.
+    receiver: Weak<dyn Receiver>,
     process: Arc<ServerProcess>,
     limits: ChannelLimits,
     noise: Mutex<Noise>,
+}
+
+impl fmt::Debug for StdioTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioTransport").field("process", &self.process).finish_non_exhaustive()
+    }
 }
 
 /// Starts the server and listens to it. Must run inside the runtime.
@@ -67,29 +76,31 @@ pub fn open(
 ) -> Result<Arc<StdioTransport>, McpError> {
     let listener = Arc::clone(&receiver);
     let spawned = super::spawn(recipe, environment, Box::new(move |line| listener.stderr(line)))?;
-    let pipe =
-        spawned.stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd).map_err(|error| {
-            McpError::new(ErrorCode::ConnectFailed, format!("the server's input: {error}"))
-        })?;
-    let outbox = Outbox::start(pipe, limits.queued);
+    let failed = |end: &str, error: io::Error| {
+        McpError::new(ErrorCode::ConnectFailed, format!("the server's {end}: {error}"))
+    };
+    let input = spawned.stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd);
+    let input = input.map_err(|error| failed("input", error))?;
+    let output = spawned.stdout.into_owned_fd().map_err(|error| failed("output", error))?;
+    let outbox = Outbox::start(input, limits.queued);
     let sink: Arc<Outbox> = Arc::clone(&outbox);
     let transport = Arc::new(StdioTransport {
         duplex: Duplex::new(sink),
         outbox,
+        intake: Intake::new(output, limits.message),
+        receiver: Arc::downgrade(&receiver),
         process: spawned.process,
         limits,
         noise: Mutex::default(),
     });
-    runtime::spawn(read_until_end(Arc::clone(&transport), spawned.stdout, receiver));
+    let answers: Arc<dyn Answers> = Arc::clone(&transport) as _;
+    transport.outbox.answered_by(Arc::downgrade(&answers));
+    runtime::spawn(read_until_end(Arc::clone(&transport), receiver));
     Ok(transport)
 }
 
-async fn read_until_end(
-    transport: Arc<StdioTransport>,
-    mut stdout: ChildStdout,
-    receiver: Arc<dyn Receiver>,
-) {
-    let mut framer = LineFramer::new(transport.limits.message);
+async fn read_until_end(transport: Arc<StdioTransport>, receiver: Arc<dyn Receiver>) {
+    let mut watch = Watch::new(&transport.intake);
     let process = Arc::clone(&transport.process);
     let exited = process.exited();
     tokio::pin!(exited);
@@ -98,18 +109,20 @@ async fn read_until_end(
         let far = Instant::now() + Duration::from_secs(86_400);
         tokio::select! {
             biased;
-            read = stdout.read_buf(framer.space()) => match read {
-                Ok(0) | Err(_) => break,
-                Ok(_) => runtime::gather(|| transport.take_lines(&mut framer, receiver.as_ref())),
-            },
+            read = watch.next(|| transport.duplex.open(), |framer| transport.take_all(framer, receiver.as_ref())) => {
+                if !matches!(read, Ok(true)) {
+                    break;
+                }
+            }
             _ = &mut exited, if drained.is_none() => drained = Some(Instant::now() + DRAIN),
             () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => break,
             () = transport.outbox.broken() => break,
         }
     }
-    drop(stdout);
-    if framer.unfinished() > 0 {
-        receiver.noise(&format!("{} bytes", framer.unfinished()), "the output ended inside a line");
+    drop(watch);
+    let unfinished = transport.intake.end();
+    if unfinished > 0 {
+        receiver.noise(&format!("{unfinished} bytes"), "the output ended inside a line");
     }
     let exit = tokio::time::timeout(EXIT_WAIT, process.exited()).await.ok();
     let error = transport.end_error(exit);
@@ -118,7 +131,24 @@ async fn read_until_end(
     receiver.closed(error);
 }
 
+impl Near for StdioTransport {
+    fn look(&self) -> bool {
+        let Some(receiver) = self.receiver.upgrade() else { return false };
+        self.intake.look(|| self.duplex.open(), |framer| self.take_all(framer, receiver.as_ref()))
+    }
+}
+
+impl Answers for StdioTransport {
+    fn expected_at_once(&self) -> bool {
+        self.intake.expected_at_once(self.duplex.open())
+    }
+}
+
 impl StdioTransport {
+    fn take_all(&self, framer: &mut LineFramer, receiver: &dyn Receiver) {
+        runtime::gather(|| self.take_lines(framer, receiver));
+    }
+
     fn take_lines(&self, framer: &mut LineFramer, receiver: &dyn Receiver) {
         while let Some(line) = framer.next_line() {
             match line {

@@ -18,6 +18,8 @@ mod environment;
 mod death_link;
 #[cfg(unix)]
 mod exit;
+mod intake;
+mod nearness;
 #[cfg(unix)]
 mod process_group;
 #[cfg(target_os = "linux")]
