@@ -280,7 +280,13 @@ export interface McpManagerOptions {
   sanitizeResults?: 'strict' | 'invisible' | 'off';
   /** Whether `structuredContent` that does not match the tool's `outputSchema` rejects with `RESULT_INVALID`; otherwise it is a diagnostic. Default `false`. */
   strictOutput?: boolean;
-  /** Where binary content is saved. Default: in `stateDir`, else a private temporary directory. */
+  /** Whether arguments are checked against the tool's `inputSchema` before anything is sent (JSON Schema 2020-12 and older drafts); a mismatch is `INPUT_INVALID`. Default `false`. */
+  validateInput?: boolean;
+  /** Most tokens of a tool result: four bytes count as one, an image as at most 1 600. Default 25 000, environment `MAX_MCP_OUTPUT_TOKENS`; 0 means no limit. From 10 000 on there is a diagnostic `OUTPUT_LARGE`. */
+  maxOutputTokens?: number;
+  /** What becomes of a larger result: its whole goes to a file in `outputDir` and its beginning stays, or only its beginning stays, or the call rejects with `RESULT_TOO_LARGE`. `structuredContent` is left out whole. Default `file`. */
+  onLargeOutput?: 'file' | 'truncate' | 'error';
+  /** Where binary content and large results are saved (0700, files 0600). Default: `outputs` in `stateDir`, else a private temporary directory. */
   outputDir?: string;
   /** Time given to a stopping server, step by step. */
   shutdown?: {
@@ -804,7 +810,7 @@ export interface ToolResult {
   isError: boolean;
   /** `_meta` of the result. */
   meta?: JsonObject;
-  /** Present when the content was cut. */
+  /** Present when the result was above `maxOutputTokens`; the last block of `content` says so too. */
   truncated?: {
     /** Estimated size, in tokens. */
     tokens: number;
@@ -815,7 +821,7 @@ export interface ToolResult {
   };
   /** From the call to the result, in ms. */
   elapsedMs: number;
-  /** The result as it came over the wire. */
+  /** The result as it came over the wire; of one above `maxOutputTokens` what is left. */
   readonly raw: JsonObject;
 }
 

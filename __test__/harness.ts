@@ -40,9 +40,10 @@ export function realServer(name: string, ...args: string[]): StdioServerConfig {
   return { command: process.execPath, args: [join(dirname(manifest), path), ...args] };
 }
 
-/** What a test gets unless it says otherwise: no files are read, every tool is allowed, servers stop soon. */
+/** What a test gets unless it says otherwise: no files are read, every tool is allowed, nothing is cut, servers stop soon. */
 export const DEFAULTS: McpManagerOptions = {
   config: false,
+  maxOutputTokens: 0,
   permissions: { allow: ['mcp__*'] },
   shutdown: { graceMs: 500, termMs: 300, fastIntMs: 100, fastTermMs: 200 },
 };

@@ -337,6 +337,9 @@ impl Manager {
         if let Some(dir) = &self.options.output_dir {
             return Ok(dir.clone());
         }
+        if let Some(state) = self.state.path() {
+            return Ok(state.join("outputs"));
+        }
         let mut own = lock(&self.output_dir);
         if let Some(dir) = &*own {
             return Ok(dir.clone());

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::audit;
+use crate::call::budget::{DEFAULT_LIMIT, LargeOutput, OutputLimit};
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
@@ -60,7 +61,11 @@ pub struct Options {
     pub sanitize_results: Sanitize,
     /// Whether a result that breaks its output schema is an error; default false.
     pub strict_output: bool,
-    /// Where files of results go; `None` means a private temporary directory.
+    /// Most tokens of a result, and what happens above them; environment `MAX_MCP_OUTPUT_TOKENS`. (CAL-04)
+    pub output_limit: OutputLimit,
+    /// Whether arguments are checked against the tool's input schema; default false. (CAL-05)
+    pub validate_input: bool,
+    /// Where files of results go; `None` means the state directory, or else a private temporary one.
     pub output_dir: Option<PathBuf>,
     /// Names no outside server may have.
     pub reserved_names: Vec<String>,
@@ -251,6 +256,7 @@ impl Options {
             Some(cwd) => environment.cwd.join(cwd),
             None => environment.cwd.clone(),
         };
+        let output_limit = output_limit(&members, &environment)?;
         let connection = connection_settings(&members, &cwd, environment)?;
         let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
             .map_err(|error| invalid("config", error.message()))?;
@@ -276,6 +282,8 @@ impl Options {
             max_tool_name: count(&members, "maxToolNameLength", MAX_TOOL_NAME)?,
             sanitize_results: choice(&members, "sanitizeResults", &sanitize)?.unwrap_or(Sanitize::Invisible),
             strict_output: take(&members, "strictOutput")?.unwrap_or(false),
+            output_limit,
+            validate_input: take(&members, "validateInput")?.unwrap_or(false),
             output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
             reserved_names: take(&members, "reservedServerNames")?
                 .unwrap_or_else(|| RESERVED.map(str::to_owned).to_vec()),
@@ -290,17 +298,26 @@ impl Options {
     }
 }
 
+fn output_limit(members: &Members<'_>, environment: &Environment) -> Result<OutputLimit, McpError> {
+    let given = take::<usize>(members, "maxOutputTokens")?;
+    let known = || environment.get("MAX_MCP_OUTPUT_TOKENS").and_then(|value| value.trim().parse().ok());
+    let outcomes =
+        [("file", LargeOutput::File), ("truncate", LargeOutput::Truncate), ("error", LargeOutput::Error)];
+    Ok(OutputLimit {
+        tokens: given.or_else(known).unwrap_or(DEFAULT_LIMIT),
+        on_large: choice(members, "onLargeOutput", &outcomes)?.unwrap_or(LargeOutput::File),
+    })
+}
+
 /// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.
 fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
-    for name in ["keepAlive", "validateInput", "sdkToolPrefix", "watchConfig"] {
+    for name in ["keepAlive", "sdkToolPrefix", "watchConfig"] {
         take::<bool>(members, name)?;
     }
     for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {
         count(members, name, 1)?;
     }
-    take::<usize>(members, "maxOutputTokens")?;
     choice(members, "start", &[("eager", ()), ("lazy", ()), ("required", ())])?;
-    choice(members, "onLargeOutput", &[("truncate", ()), ("file", ()), ("error", ())])?;
     choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
     Ok(())
 }

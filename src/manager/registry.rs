@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::rules::Rules;
-use crate::call::output_schema::OutputSchema;
+use crate::call::tool_schema::{SchemaUse, ToolSchema};
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
 use crate::name::{self, Collision, NamedServer};
@@ -27,7 +27,9 @@ pub struct ToolEntry {
     /// The rule that said so.
     pub rule: Option<String>,
     /// The output schema, compiled when it is first needed.
-    pub output_schema: Option<OutputSchema>,
+    pub output_schema: Option<ToolSchema>,
+    /// The input schema, likewise.
+    pub input_schema: ToolSchema,
 }
 
 impl ToolEntry {
@@ -130,10 +132,12 @@ impl Registry {
                 continue;
             }
             let verdict = naming.rules.decide(connection.spec(), wire[index]);
+            let schema = tools[index].output_schema.clone();
             let entry = Arc::new(ToolEntry {
                 full_name: Arc::clone(&full_name),
                 connection: connection.clone(),
-                output_schema: tools[index].output_schema.clone().map(OutputSchema::new),
+                output_schema: schema.map(|text| ToolSchema::new(text, SchemaUse::Output)),
+                input_schema: ToolSchema::new(Arc::clone(&tools[index].input_schema), SchemaUse::Input),
                 tools: Arc::clone(&tools),
                 index,
                 decision: verdict.decision,

@@ -7,10 +7,12 @@ use super::Manager;
 use super::persist::Persist;
 use super::registry::ToolEntry;
 use super::view::{View, ViewHost};
+use crate::call::blob;
+use crate::call::budget::hold_to;
 use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
-use crate::call::output_schema::SchemaCheck;
+use crate::call::tool_schema::ToolSchema;
 use crate::client::Request;
 use crate::client::progress::ProgressSink;
 use crate::connection::status::PublicState;
@@ -160,7 +162,11 @@ impl Manager {
         }
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
+        self.check_input(&entry, &arguments)?;
         let passed = self.pass_gate(&entry, &arguments, &deadline, view).await?;
+        if let Some(rewritten) = &passed {
+            self.check_input(&entry, rewritten)?;
+        }
         let sent = passed.as_deref().unwrap_or(&arguments);
         let outcome = self.send_and_map(&entry, sent, &deadline, &options).await;
         if self.is_audited() {
@@ -330,13 +336,13 @@ impl Manager {
         let server = entry.connection.name();
         let output_dir = || self.output_directory();
         let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
-        let result = map_result(reply, &rules).map_err(|error| error.on(server))?;
-        for warning in &result.warnings {
-            self.diagnose(warning);
+        let mut result = map_result(reply, &rules).map_err(|error| error.on(server))?;
+        for warning in result.warnings.drain(..) {
+            self.diagnose(&warning);
         }
         let schema = entry.output_schema.as_ref().filter(|_| !result.is_error);
-        let check = schema.map(|schema| schema.check(result.structured_content()));
-        if let Some(mismatch) = check.as_ref().and_then(SchemaCheck::mismatch) {
+        let mismatch = schema.and_then(|schema| self.mismatch(entry, schema, result.structured_content()));
+        if let Some(mismatch) = mismatch {
             let message =
                 format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
             if self.options.strict_output {
@@ -344,7 +350,36 @@ impl Manager {
             }
             self.diagnose(&Diagnostic::warning("OUTPUT_SCHEMA_MISMATCH", message).on(server));
         }
+        let save = |name: &str, mime_type: &str, bytes: &[u8]| {
+            blob::save(&self.output_directory()?, Some(name), Some(mime_type), bytes)
+        };
+        let result = hold_to(result, self.options.output_limit, server, &entry.full_name, &save)?;
+        for warning in &result.warnings {
+            self.diagnose(warning);
+        }
         Ok(result)
+    }
+
+    /// Where and why a text does not fit a schema; that it could not be checked is said once.
+    fn mismatch(&self, entry: &ToolEntry, schema: &ToolSchema, text: Option<&str>) -> Option<String> {
+        let check = schema.check(text);
+        if let Some(note) = schema.note(&check, entry.connection.name(), &entry.definition().wire_name) {
+            self.diagnose(&note);
+        }
+        check.mismatch().map(str::to_owned)
+    }
+
+    /// Arguments that do not fit the input schema are not sent, where the host asks for that. (CAL-05)
+    fn check_input(&self, entry: &ToolEntry, arguments: &str) -> Result<(), McpError> {
+        if !self.options.validate_input {
+            return Ok(());
+        }
+        let Some(mismatch) = self.mismatch(entry, &entry.input_schema, Some(arguments)) else {
+            return Ok(());
+        };
+        let message =
+            format!("the arguments of {} do not match its inputSchema: {mismatch}", entry.full_name);
+        Err(McpError::new(ErrorCode::InputInvalid, message).on(entry.connection.name()))
     }
 
     /// A tool that is known right now.
