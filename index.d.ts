@@ -1385,5 +1385,50 @@ export function partitionCalls<T extends { tool: string }>(
   calls: T[],
   isConcurrencySafe: (tool: string) => boolean,
 ): T[][];
+/**
+ * What the API of a model asks of tools. `anthropic`: `{name, description, input_schema}`; `openai`:
+ * `{type: 'function', function: {…}}`; `gemini`: `{name, description, parameters}` with the keywords its API knows. A
+ * profile of your own gives the shape of `anthropic`.
+ */
+export type ModelProfile =
+  | 'anthropic'
+  | 'openai'
+  | 'gemini'
+  | {
+      /** Longest name; at least 16. */
+      maxNameLength: number;
+      /** What names may consist of. */
+      nameCharset: RegExp;
+      /** Whether `anyOf`, `oneOf` and `allOf` may stand at the root. */
+      rootUnions: boolean;
+      /** Whether `$ref` and `$defs` may stay. */
+      refs: boolean;
+    };
+/**
+ * Tools in the form that the API of a model takes. Names that do not fit are cleaned and end with a hash, the same in
+ * every run; `resolve` gives the full name for `callTool`. Schemas are repaired (references put in, a choice at the root
+ * merged into one object so that arguments stay as they are, missing `type` and `properties` filled); a tool whose schema
+ * is beyond repair is left out as `quarantined`. `changes` lists all of that.
+ * @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function toModelTools(tools: Tool[], profile: ModelProfile): ModelTools;
+/** What {@link toModelTools} makes. */
+export interface ModelTools {
+  /** For the request to the model, in the order given. */
+  tools: JsonObject[];
+  /** The full name behind a name that the model uses; `undefined` for one that was not given. */
+  resolve(name: string): string | undefined;
+  /** Everything that differs from the tools as they were given. */
+  changes: ModelToolChange[];
+}
+/** One difference between a tool and what the model gets. */
+export interface ModelToolChange {
+  /** Full name of the tool. */
+  tool: string;
+  /** `quarantined` tools are left out. */
+  kind: 'renamed' | 'repaired' | 'quarantined';
+  /** The new name, what was repaired, or why it is left out. */
+  detail: string;
+}
 /** Version of this package. */
 export const version: string;

@@ -637,6 +637,7 @@ exports.expandEnv = functions.expandEnv;
 exports.decidePermission = functions.decidePermission;
 exports.windowsCommand = functions.windowsCommand;
 exports.partitionCalls = functions.partitionCalls;
+exports.toModelTools = functions.toModelTools;
 exports.importConfig = functions.importConfig;
 exports.isServerAllowed = functions.isServerAllowed;
 exports.serverSignature = functions.serverSignature;
