@@ -13,6 +13,7 @@ pub mod edit;
 pub mod expand;
 mod fields;
 pub mod git_index;
+pub mod identity;
 pub mod import;
 pub mod load;
 pub mod merge;

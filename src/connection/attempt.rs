@@ -1,7 +1,6 @@
 //! One attempt to connect: start the transport, shake hands, or leave nothing behind and say why.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
@@ -34,22 +33,26 @@ pub(crate) async fn open(
 ) -> Result<Live, Failure> {
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
-    let older = over_http && shared.speaks_sse.load(Ordering::Relaxed);
+    let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
     let first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
         Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
             let second = open_one(&shared, generation, true, &deadline, &mut abandon).await;
-            shared.speaks_sse.store(second.is_ok(), Ordering::Relaxed);
             match second {
-                Ok(live) => return Ok(live),
+                Ok(live) => {
+                    shared.verdicts.remember_older_way();
+                    return Ok(live);
+                }
                 // What the first way said is what the configuration asked for.
                 Err(also) => (refused.kind, refused.error.caused_by(also.error)),
             }
         }
         Err(refused) => {
-            // The verdict may have been right once: the next attempt finds out anew.
-            shared.speaks_sse.store(false, Ordering::Relaxed);
+            // An answer contradicts: the next attempt finds out anew. Silence says nothing.
+            if older && refused.status.is_some() {
+                shared.verdicts.forget();
+            }
             (refused.kind, refused.error)
         }
     };

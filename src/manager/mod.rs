@@ -12,6 +12,7 @@ pub mod resources;
 mod rules;
 pub mod tools;
 pub mod verbs;
+mod verdicts;
 mod view;
 mod watching;
 
@@ -42,6 +43,7 @@ use audit::{AuditLog, AuditingHost};
 use options::Options;
 use registry::Registry;
 use rules::Rules;
+use verdicts::Verdicts;
 
 type Table = BTreeMap<String, Connection>;
 
@@ -62,7 +64,9 @@ pub struct Manager {
     memory: Mutex<Memory>,
     /// Where configuration files are; `None` with `config: false`.
     places: Option<Places>,
-    state: StateDir,
+    state: Arc<StateDir>,
+    /// What was found out about servers.
+    verdicts: Arc<Verdicts>,
     /// What every attempt to connect passes.
     gate: Gate,
     audit_log: Option<Arc<AuditLog>>,
@@ -101,7 +105,7 @@ impl Manager {
         let options = Options::read(options, Arc::clone(&environment))?;
         let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
-        let state = options.state_dir(places.as_ref());
+        let state = Arc::new(options.state_dir(places.as_ref()));
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
@@ -116,6 +120,7 @@ impl Manager {
             rules: RwLock::default(),
             memory: Mutex::default(),
             places,
+            verdicts: Verdicts::new(Arc::clone(&state)),
             state,
             gate,
             audit_log,
@@ -225,6 +230,7 @@ impl Manager {
             host,
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
+            verdicts: self.verdicts.of(spec),
         })
     }
 
@@ -308,6 +314,7 @@ impl Manager {
             let _ = closing.await;
         }
         *write(&self.registry) = Arc::default();
+        self.verdicts.written().await;
         self.remove_output_dir();
         self.closing.send_replace(Closing::Done);
     }
