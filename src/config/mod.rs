@@ -29,7 +29,7 @@ pub mod signature;
 pub mod sources;
 pub mod spec;
 pub mod trust;
-mod url_check;
+pub mod url_check;
 pub mod validate;
 pub mod verdict;
 pub mod windows_command;

@@ -12,7 +12,7 @@ use crate::client::input::InputDesk;
 use crate::client::open::{self, EraChoice, Opening};
 use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
-use crate::error::{ErrorCode, McpError};
+use crate::error::{ErrorCode, McpError, Phase};
 use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
@@ -114,7 +114,7 @@ async fn open_one(
             let kind = kind_of(&error);
             let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
-            let error = explain(&error, &transport.evidence()).on(&server);
+            let error = explain(&error, &transport.evidence(), transport.phase()).on(&server);
             Err(Refused { kind, error: shared.redact_error(&error), status })
         }
     }
@@ -216,7 +216,7 @@ fn kind_of(error: &McpError) -> FailureKind {
 }
 
 /// Adds what is known about the other end: noise instead of messages, the last words on standard error.
-fn explain(error: &McpError, evidence: &Evidence) -> McpError {
+fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpError {
     let mut message = error.message().to_owned();
     match error.code() {
         ErrorCode::ServerExited => message.push_str(" before it finished the handshake"),
@@ -231,12 +231,18 @@ fn explain(error: &McpError, evidence: &Evidence) -> McpError {
         }
         _ => {}
     }
+    let late = error.code() == ErrorCode::ConnectTimeout;
+    let phase = error.facts().phase.or(phase.filter(|_| late));
+    if let Some(phase) = phase.filter(|_| late) {
+        message.push_str(&format!("; it was {}", phase.doing()));
+    }
     if let Some(line) = evidence.stderr_tail.last() {
         message.push_str(&format!("; last line on stderr: {}", crate::client::excerpt(line, 200)));
     }
     let facts = error.facts().clone();
     McpError::new(error.code(), message).with(|target| {
         *target = facts;
+        target.phase = phase;
         if target.stderr_tail.is_none() && evidence.pid.is_some() {
             target.stderr_tail = Some(evidence.stderr_tail.clone());
         }

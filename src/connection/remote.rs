@@ -63,6 +63,7 @@ fn recipe(
             ProxyChoice::Inherited => settings.proxy.clone(),
             own => own.clone(),
         },
+        gate: settings.gate.of(&shared.spec.name),
         environment: Arc::clone(&settings.environment),
         limits: HttpLimits {
             retries: settings.max_resumptions,

@@ -3,9 +3,7 @@
 //! Owns the connection from the first packet to the goodbye. Reconnecting is the business of whoever opens it.
 
 mod closing;
-mod reply_head;
 mod upgrade;
-mod wire;
 mod write_queue;
 
 use std::future::Future;
@@ -23,8 +21,9 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use url::Url;
 
 use self::closing::{End, Liveness, Pulse};
-use self::wire::Wire;
 use self::write_queue::WriteQueue;
+use super::connector::dial::{Detour, Dialer};
+use super::connector::wire::Wire;
 use super::duplex::{Duplex, accept_frame};
 use super::frame_lines::{EXCERPT, beginning};
 use super::stdio::ServerProcess;
@@ -151,7 +150,9 @@ async fn connect(
 ) -> Result<WebSocketStream<Wire>, McpError> {
     let url = Url::parse(recipe.url.expose())
         .map_err(|_| McpError::new(ErrorCode::ConfigInvalid, "the URL of the server is malformed"))?;
-    let wire = wire::connect(&url, recipe).await?;
+    let (tls, proxy) = (recipe.tls.clone(), recipe.proxy.clone());
+    let dialer = Dialer::new(tls, proxy, Arc::clone(&recipe.environment), recipe.connect);
+    let wire = dialer.connect(&url, Detour::Tunnel).await?;
     upgrade::upgrade(wire, &url, recipe, limits).await
 }
 

@@ -2,18 +2,19 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, LOCATION};
-use reqwest::{Method, Request, Response};
+use bytes::Bytes;
+use http::Method;
+use http::header::{HeaderMap, LOCATION};
 use url::Url;
 
 use super::answer::{self, Refusal};
 use super::redirect::{self, MOST_HOPS, Next};
 use super::{Shared, headers, pause, response_body};
-use crate::error::{Delivery, ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
-use crate::transport::connector::client::place;
+use crate::transport::connector::client::{BodyError, Request, Response, place};
 
 /// Pause for a busy server that names none.
 const BUSY: Duration = Duration::from_secs(1);
@@ -81,16 +82,19 @@ impl Shared {
     ///
     /// # Errors
     /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
-    /// run), `REDIRECT_REFUSED`.
+    /// run), `REDIRECT_REFUSED`, `POLICY_DENIED` for a redirect out of the permitted set.
     pub(in crate::transport) async fn deliver(
         &self,
         message: Message,
         patience: Patience,
     ) -> Result<Response, McpError> {
         let whole = message.url.is_none();
-        let mut request = Request::new(message.method, message.url.unwrap_or_else(|| self.url()));
-        *request.headers_mut() = message.headers;
-        *request.body_mut() = message.body.map(reqwest::Body::from);
+        let request = Request {
+            url: message.url.unwrap_or_else(|| self.url()),
+            method: message.method,
+            headers: message.headers,
+            body: message.body.map(Bytes::from).unwrap_or_default(),
+        };
         self.pause.over().await;
         let response = self.follow(&request, whole).await?;
         let status = response.status().as_u16();
@@ -110,21 +114,17 @@ impl Shared {
 
     /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
     async fn follow(&self, request: &Request, whole: bool) -> Result<Response, McpError> {
-        let mut url = request.url().clone();
+        let mut url = request.url.clone();
         for _ in 0..=MOST_HOPS {
-            let client = self.network.client(&url).await?;
-            let mut hop = request.try_clone().ok_or_else(|| {
-                McpError::new(ErrorCode::Internal, "the body of a request cannot be sent twice")
-            })?;
-            hop.url_mut().clone_from(&url);
-            let sent = client.execute(hop).await;
-            let response = sent.map_err(|error| self.network.describe(&error, &url))?;
+            let response = self.network.send(Request { url: url.clone(), ..request.clone() }).await?;
             let status = response.status();
             lock(&self.session).last_status = Some(status.as_u16());
             let location = response.headers().get(LOCATION).map(|value| value.as_bytes().to_vec());
-            match redirect::next(&url, request.method(), status, location.as_deref())? {
+            match redirect::next(&url, &request.method, status, location.as_deref())? {
                 Next::Here => return Ok(response),
                 Next::Follow(target) => {
+                    let passed = self.gate.check(&target);
+                    passed.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::Refused)))?;
                     if whole && matches!(status.as_u16(), 301 | 308) {
                         write(&self.url).clone_from(&target);
                     }
@@ -139,7 +139,17 @@ impl Shared {
     pub(in crate::transport) async fn notify(&self, frame: String) -> Result<(), McpError> {
         let (mut map, in_session) = self.base_headers(self.version(), true);
         headers::add_post(&mut map);
-        let delivered = self.deliver(Message::post(map, frame), Patience::Full).await;
+        let delivered = self.deliver(Message::post(map, frame), Patience::Full);
+        // Nothing is computed for it, so its answer is due at once.
+        let limit = self.limits.connect;
+        let delivered = tokio::time::timeout(limit, delivered).await.unwrap_or_else(|_| {
+            let what = asked(&self.url());
+            let message = format!("{what} was not answered within {} ms", limit.as_millis());
+            Err(McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+                facts.delivered = Some(Delivery::Unknown);
+                facts.phase = self.network.phase();
+            }))
+        });
         let mut response = delivered.map_err(|error| self.unreachable(error))?;
         if response.status().is_success() {
             return Ok(());
@@ -195,15 +205,14 @@ pub(in crate::transport) fn asked(url: &Url) -> String {
 }
 
 /// The error for an answer whose connection broke.
-pub(in crate::transport) fn broken(
-    response: &Response,
-    shared: &Shared,
-    error: &reqwest::Error,
-    seen: usize,
-) -> McpError {
-    let cause = shared.network.describe(error, response.url());
-    let message = format!("the answer broke off after {seen} bytes: {}", cause.message());
+pub(in crate::transport) fn broken(response: &Response, error: &BodyError, seen: usize) -> McpError {
+    let what = match error {
+        BodyError::Broken(_) => "broke off",
+        BodyError::Stalled(_) => "stalled",
+    };
+    let message = format!("the body of the answer {what} after {seen} bytes: {error}");
     McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+        facts.phase = Some(Phase::Body);
         facts.status = Some(response.status().as_u16());
         facts.delivered = Some(Delivery::Unknown);
     })

@@ -9,11 +9,11 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use url::Url;
 
-use super::reply_head::{HeadProblem, ReplyHead, read_head};
-use super::wire::Wire;
 use super::{WebSocketLimits, WebSocketRecipe};
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
+use crate::transport::connector::reply_head::{HeadProblem, ReplyHead, read_head};
+use crate::transport::connector::wire::Wire;
 use crate::transport::frame_lines::beginning;
 use crate::unicode;
 
