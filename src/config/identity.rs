@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::config::spec::{
-    HeadersHelper, IdeSpec, InheritEnv, OAuthChoice, ProxyChoice, RemoteSpec, ServerSpec, StdioSpec, TlsSpec,
-    TransportSpec,
+    IdeSpec, InheritEnv, OAuthChoice, ProxyChoice, RemoteSpec, ServerSpec, StdioSpec, TlsSpec, TransportSpec,
 };
 use crate::config::trust::hex;
 use crate::error::{ErrorCode, McpError, Result};
@@ -84,11 +83,7 @@ fn process(stdio: &StdioSpec) -> Value {
 fn behind_url(remote: &RemoteSpec) -> Value {
     let headers: Vec<(&String, &String)> =
         remote.headers.iter().map(|(name, value)| (name, value.expose())).collect();
-    let helper = match &remote.headers_helper {
-        None => Value::Null,
-        Some(HeadersHelper::Line(line)) => json!(line),
-        Some(HeadersHelper::Command(words)) => json!(words),
-    };
+    let helper = remote.headers_helper.as_ref().map(|command| &command.0);
     let login = match &remote.oauth {
         OAuthChoice::Discovered => Value::Null,
         OAuthChoice::Off => json!(false),

@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
 use crate::runtime::write;
+use crate::transport::connector::headers_helper::HeadersHelper;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -34,7 +35,12 @@ pub(crate) async fn open(
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
     let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
-    let first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    let mut first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    // An answer contradicts what was remembered; silence says nothing.
+    if older && first.as_ref().is_err_and(|refused| refused.status.is_some()) {
+        shared.verdicts.forget();
+        first = open_one(&shared, generation, false, &deadline, &mut abandon).await;
+    }
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
         Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
@@ -48,13 +54,7 @@ pub(crate) async fn open(
                 Err(also) => (refused.kind, refused.error.caused_by(also.error)),
             }
         }
-        Err(refused) => {
-            // An answer contradicts: the next attempt finds out anew. Silence says nothing.
-            if older && refused.status.is_some() {
-                shared.verdicts.forget();
-            }
-            (refused.kind, refused.error)
-        }
+        Err(refused) => (refused.kind, refused.error),
     };
     Err((failure, error))
 }
@@ -79,12 +79,23 @@ async fn open_one(
     let tables = tables(shared, Arc::clone(&listener));
     let inbound = Arc::new(Inbound::new(listener, tables.clone()));
     // The one gate: whatever led here, the very definition that is connected to passes policy. (H14, B-025)
-    let passed = shared.settings.gate.check(&shared.spec);
-    let started = passed.and_then(|()| start_transport(shared, Arc::clone(&inbound), older));
-    let transport = started.map_err(|error| {
+    let refused = |error: McpError| {
         let error = error.on(&server);
         Refused { kind: kind_of(&error), error, status: None }
-    })?;
+    };
+    shared.settings.gate.check(&shared.spec).map_err(refused)?;
+    let helper = remote::headers_helper(shared);
+    if let Some(helper) = &helper {
+        // It has a clock of its own: what the server is allowed for its answer starts after it.
+        let given = tokio::select! {
+            biased;
+            given = helper.get() => given.map(drop),
+            kind = deadline.expired() => Err(deadline.error(kind, "the command of headersHelper")),
+            _ = &mut *abandon => Err(given_up()),
+        };
+        given.map_err(refused)?;
+    }
+    let transport = start_transport(shared, Arc::clone(&inbound), older, helper).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -101,7 +112,7 @@ async fn open_one(
     let outcome = tokio::select! {
         biased;
         outcome = opening => outcome,
-        _ = abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
+        _ = abandon => Err(given_up()),
     };
     match outcome {
         Ok(client) => {
@@ -118,6 +129,10 @@ async fn open_one(
             Err(Refused { kind, error: shared.redact_error(&error), status })
         }
     }
+}
+
+fn given_up() -> McpError {
+    McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")
 }
 
 /// What client and receiving side of an attempt share. Who answers questions stands before the first byte is
@@ -156,6 +171,7 @@ fn start_transport(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
+    helper: Option<Arc<HeadersHelper>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
         TransportSpec::Stdio(spec) => {
@@ -174,11 +190,11 @@ fn start_transport(
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
             Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
-        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound),
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, helper),
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older, helper),
     }
 }
 

@@ -7,10 +7,13 @@ use url::Url;
 use super::Shared;
 use super::attempt::Refused;
 use crate::client::inbound::Inbound;
-use crate::config::spec::{ProxyChoice, RemoteSpec, TransportSpec};
+use crate::config::Voice;
+use crate::config::spec::{HelperCommand, ProxyChoice, RemoteSpec, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::secret::{SafeUrl, Secret};
+use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
 use crate::transport::http::{self, HttpLimits, HttpRecipe};
+use crate::transport::stdio::Inherit;
 use crate::transport::{Transport, legacy_sse};
 
 /// Header that carries the token of an editor (IDE-01).
@@ -21,6 +24,7 @@ pub(super) fn start(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
+    helper: Option<Arc<HeadersHelper>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers, events) = match &shared.spec.transport {
         TransportSpec::Http(remote) => (&remote.url, configured(remote), older),
@@ -32,7 +36,7 @@ pub(super) fn start(
         TransportSpec::ConnectorProxy(connector) => (&connector.url, Vec::new(), false),
         other => return Err(McpError::new(ErrorCode::Internal, format!("{} is no HTTP", other.kind()))),
     };
-    let recipe = recipe(shared, url, headers)?;
+    let recipe = HttpRecipe { helper, ..recipe(shared, url, headers)? };
     if events {
         let transport = legacy_sse::open(recipe, inbound)?;
         Ok(transport)
@@ -40,6 +44,26 @@ pub(super) fn start(
         let transport = http::open(recipe, inbound)?;
         Ok(transport)
     }
+}
+
+/// The command that gives headers of a connection; nothing runs yet.
+pub(super) fn headers_helper(shared: &Shared) -> Option<Arc<HeadersHelper>> {
+    let (TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote)) =
+        &shared.spec.transport
+    else {
+        return None;
+    };
+    let HelperCommand(words) = remote.headers_helper.as_ref()?;
+    // A definition of a repository was approved as a whole, but the host's variables are no part of it.
+    let trusted = shared.spec.voice != Voice::Repository;
+    Some(Arc::new(HeadersHelper::new(HelperRecipe {
+        server: Arc::clone(&shared.spec.name),
+        url: remote.url.expose().to_owned(),
+        words: words.clone(),
+        cwd: shared.settings.cwd.clone(),
+        inherit: if trusted { Inherit::All } else { Inherit::Safe },
+        environment: Arc::clone(&shared.settings.environment),
+    })))
 }
 
 fn configured(remote: &RemoteSpec) -> Vec<(String, Secret<String>)> {
@@ -58,6 +82,7 @@ fn recipe(
     Ok(HttpRecipe {
         url,
         headers,
+        helper: None,
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),

@@ -19,13 +19,13 @@ mod watching;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
 use tokio::sync::watch;
 
 use crate::client::input::features_of;
 use crate::config::policy::Gate;
-use crate::config::spec::ServerSpec;
+use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::config::{Places, Resolution};
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, ConnectionListener, Parts};
@@ -39,6 +39,7 @@ use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
+use crate::transport::connector::tls::extra_roots_problem;
 use audit::{AuditLog, AuditingHost};
 use options::Options;
 use registry::Registry;
@@ -91,6 +92,8 @@ pub struct Manager {
     connected: AtomicBool,
     closing: watch::Sender<Closing>,
     reported: Mutex<HashSet<String>>,
+    /// Whether `NODE_EXTRA_CA_CERTS` was looked at.
+    roots_told: Once,
     output_dir: Mutex<Option<PathBuf>>,
     this: Weak<Manager>,
 }
@@ -138,6 +141,7 @@ impl Manager {
             connected: AtomicBool::new(false),
             closing: watch::Sender::new(Closing::No),
             reported: Mutex::default(),
+            roots_told: Once::new(),
             output_dir: Mutex::default(),
             this: Weak::clone(this),
         });
@@ -215,6 +219,9 @@ impl Manager {
     }
 
     fn start_connection(&self, spec: &Arc<ServerSpec>) -> Connection {
+        if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. }) {
+            self.roots_told.call_once(|| self.tell_of_roots());
+        }
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
         settings.introduction.features = features_of(self.post.as_ref());
@@ -232,6 +239,13 @@ impl Manager {
             roots: Arc::clone(&self.roots),
             verdicts: self.verdicts.of(spec),
         })
+    }
+
+    /// A file of certificates that counts for nothing is no error, as in Node.js, but worth telling (TLS-01).
+    fn tell_of_roots(&self) {
+        if let Some(why) = extra_roots_problem(&self.environment) {
+            self.diagnose(&Diagnostic::warning("EXTRA_ROOTS_UNUSABLE", why));
+        }
     }
 
     /// Gives names anew after a list or the table has changed.

@@ -23,6 +23,7 @@ use url::Url;
 use self::closing::{End, Liveness, Pulse};
 use self::write_queue::WriteQueue;
 use super::connector::dial::{Detour, Dialer};
+use super::connector::headers_helper::{Headers, HeadersHelper, overlaid};
 use super::connector::wire::Wire;
 use super::duplex::{Duplex, accept_frame};
 use super::frame_lines::{EXCERPT, beginning};
@@ -67,6 +68,8 @@ pub struct WebSocketRecipe {
     pub url: SafeUrl,
     /// Headers of the upgrade request, names as written.
     pub headers: Vec<(String, Secret<String>)>,
+    /// What gives further ones.
+    pub helper: Option<Arc<HeadersHelper>>,
     /// TLS settings of the server.
     pub tls: Option<TlsSpec>,
     /// Proxy settings of the server.
@@ -150,10 +153,34 @@ async fn connect(
 ) -> Result<WebSocketStream<Wire>, McpError> {
     let url = Url::parse(recipe.url.expose())
         .map_err(|_| McpError::new(ErrorCode::ConfigInvalid, "the URL of the server is malformed"))?;
+    let given = match &recipe.helper {
+        Some(helper) => Some((helper, helper.get().await?)),
+        None => None,
+    };
+    let Some((helper, (round, headers))) = given else {
+        return connect_with(&recipe.headers, &url, recipe, limits).await;
+    };
+    let error = match connect_with(&overlaid(&recipe.headers, &headers), &url, recipe, limits).await {
+        Err(error) if matches!(error.facts().status, Some(401 | 403)) => error,
+        outcome => return outcome,
+    };
+    // What the server did not like may just have grown old (OAU-04).
+    match helper.renew(round).await? {
+        Some(headers) => connect_with(&overlaid(&recipe.headers, &headers), &url, recipe, limits).await,
+        None => Err(error),
+    }
+}
+
+async fn connect_with(
+    headers: &Headers,
+    url: &Url,
+    recipe: &WebSocketRecipe,
+    limits: &WebSocketLimits,
+) -> Result<WebSocketStream<Wire>, McpError> {
     let (tls, proxy) = (recipe.tls.clone(), recipe.proxy.clone());
     let dialer = Dialer::new(tls, proxy, Arc::clone(&recipe.environment), recipe.connect);
-    let wire = dialer.connect(&url, Detour::Tunnel).await?;
-    upgrade::upgrade(wire, &url, recipe, limits).await
+    let wire = dialer.connect(url, Detour::Tunnel).await?;
+    upgrade::upgrade(wire, url, headers, limits).await
 }
 
 impl WebSocketTransport {

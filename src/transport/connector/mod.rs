@@ -6,6 +6,7 @@
 
 pub mod client;
 pub(in crate::transport) mod dial;
+pub mod headers_helper;
 pub mod proxy;
 pub(in crate::transport) mod reply_head;
 pub mod tls;

@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use url::Url;
 
 use super::connector::Network;
+use super::connector::headers_helper::HeadersHelper;
 use super::duplex::cancellation;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
 use crate::config::policy::UrlGate;
@@ -90,6 +91,8 @@ pub struct HttpRecipe {
     pub url: Url,
     /// Headers of every request.
     pub headers: Vec<(String, Secret<String>)>,
+    /// What gives further ones.
+    pub helper: Option<Arc<HeadersHelper>>,
     /// Trust.
     pub tls: Option<TlsSpec>,
     /// Detour.
@@ -115,6 +118,7 @@ struct Session {
 pub(super) struct Shared {
     url: RwLock<Url>,
     headers: HeaderMap,
+    helper: Option<Arc<HeadersHelper>>,
     gate: UrlGate,
     network: Network,
     limits: HttpLimits,
@@ -156,6 +160,7 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
     Ok(Arc::new(Shared {
         url: RwLock::new(recipe.url),
         headers,
+        helper: recipe.helper,
         gate: recipe.gate,
         network: Network::new(
             recipe.tls,

@@ -15,6 +15,7 @@ use crate::protocol::version::ProtocolVersion;
 use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
 use crate::transport::connector::client::{BodyError, Request, Response, place};
+use crate::transport::connector::headers_helper::Headers;
 
 /// Pause for a busy server that names none.
 const BUSY: Duration = Duration::from_secs(1);
@@ -82,21 +83,36 @@ impl Shared {
     ///
     /// # Errors
     /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
-    /// run), `REDIRECT_REFUSED`, `POLICY_DENIED` for a redirect out of the permitted set.
+    /// run), `AUTH_FAILED` where the command that gives headers fails, `REDIRECT_REFUSED`, `POLICY_DENIED` for a redirect out of the permitted set.
     pub(in crate::transport) async fn deliver(
         &self,
         message: Message,
         patience: Patience,
     ) -> Result<Response, McpError> {
         let whole = message.url.is_none();
-        let request = Request {
+        let mut request = Request {
             url: message.url.unwrap_or_else(|| self.url()),
             method: message.method,
             headers: message.headers,
             body: message.body.map(Bytes::from).unwrap_or_default(),
         };
+        let given = match &self.helper {
+            Some(helper) => Some((helper, helper.get().await?)),
+            None => None,
+        };
+        if let Some((_, (_, headers))) = &given {
+            add_given(&mut request.headers, headers)?;
+        }
         self.pause.over().await;
-        let response = self.follow(&request, whole).await?;
+        let mut response = self.follow(&request, whole).await?;
+        if let Some((helper, (round, _))) = given
+            && matches!(response.status().as_u16(), 401 | 403)
+            && let Some(headers) = helper.renew(round).await?
+        {
+            // What the server did not like may just have grown old (OAU-04).
+            add_given(&mut request.headers, &headers)?;
+            response = self.follow(&request, whole).await?;
+        }
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
             return Ok(response);
@@ -168,7 +184,8 @@ impl Shared {
         error
     }
 
-    /// Applies a judgement to an answer and the beginning of its body, without our session id (B-108).
+    /// Applies a judgement to an answer and the beginning of its body, without our session id and
+    /// without what `headersHelper` gave (B-108, SEC-03).
     pub(in crate::transport) fn judge(
         &self,
         response: &Response,
@@ -178,7 +195,10 @@ impl Shared {
     ) -> McpError {
         let asked = asked(response.url());
         let beginning = &body[..body.len().min(2 * answer::KEPT_BYTES)];
-        let hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        let mut hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        if let Some(helper) = &self.helper {
+            hidden = Some(helper.hide_in(hidden.as_deref().unwrap_or(beginning)));
+        }
         judgement(&Refusal {
             asked: &asked,
             status: response.status(),
@@ -197,6 +217,17 @@ impl Shared {
         // 405 is fine, and so is everything else: nobody can do anything about it.
         let _ = self.deliver(Message::new(Method::DELETE, map), Patience::None).await;
     }
+}
+
+/// Adds what the command of `headersHelper` gave; it wins over what is configured.
+fn add_given(map: &mut HeaderMap, given: &Headers) -> Result<(), McpError> {
+    let given = headers::configured(given).map_err(|error| {
+        McpError::new(ErrorCode::AuthFailed, format!("what headersHelper printed: {}", error.message()))
+    })?;
+    for (name, value) in &given {
+        map.insert(name, value.clone());
+    }
+    Ok(())
 }
 
 /// What was asked, for people.

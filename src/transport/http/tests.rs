@@ -3,6 +3,9 @@
 pub(crate) mod server;
 
 mod answers;
+mod cuts;
+#[cfg(unix)]
+mod helper;
 mod listening;
 mod modern;
 mod network;
@@ -68,6 +71,7 @@ pub(crate) fn recipe(url: &str) -> HttpRecipe {
     HttpRecipe {
         url: Url::parse(url).unwrap(),
         headers: vec![("X-Own".to_owned(), Secret::new("own-secret".to_owned()))],
+        helper: None,
         tls: None,
         proxy: ProxyChoice::Inherited,
         gate: Gate::new(Vec::new(), "").of(&Arc::from("s")),
