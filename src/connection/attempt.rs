@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
 use crate::runtime::write;
-use crate::transport::connector::headers_helper::HeadersHelper;
+use crate::transport::credentials::Credentials;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -37,7 +37,7 @@ pub(crate) async fn open(
     let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
     let mut first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
     // An answer contradicts what was remembered; silence says nothing.
-    if older && first.as_ref().is_err_and(|refused| refused.status.is_some()) {
+    if older && first.as_ref().is_err_and(remote::contradicts_older_way) {
         shared.verdicts.forget();
         first = open_one(&shared, generation, false, &deadline, &mut abandon).await;
     }
@@ -84,18 +84,18 @@ async fn open_one(
         Refused { kind: kind_of(&error), error, status: None }
     };
     shared.settings.gate.check(&shared.spec).map_err(refused)?;
-    let helper = remote::headers_helper(shared);
-    if let Some(helper) = &helper {
+    let credentials = remote::headers_helper(shared);
+    if let Some(credentials) = &credentials {
         // It has a clock of its own: what the server is allowed for its answer starts after it.
         let given = tokio::select! {
             biased;
-            given = helper.get() => given.map(drop),
+            given = credentials.headers(None) => given.map(drop),
             kind = deadline.expired() => Err(deadline.error(kind, "the command of headersHelper")),
             _ = &mut *abandon => Err(given_up()),
         };
         given.map_err(refused)?;
     }
-    let transport = start_transport(shared, Arc::clone(&inbound), older, helper).map_err(refused)?;
+    let transport = start_transport(shared, Arc::clone(&inbound), older, credentials).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -171,7 +171,7 @@ fn start_transport(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
-    helper: Option<Arc<HeadersHelper>>,
+    credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
         TransportSpec::Stdio(spec) => {
@@ -190,11 +190,11 @@ fn start_transport(
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
             Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
-        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, helper),
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, credentials),
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older, helper),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older, credentials),
     }
 }
 

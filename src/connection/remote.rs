@@ -12,6 +12,7 @@ use crate::config::spec::{HelperCommand, ProxyChoice, RemoteSpec, TransportSpec}
 use crate::error::{ErrorCode, McpError};
 use crate::secret::{SafeUrl, Secret};
 use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
+use crate::transport::credentials::Credentials;
 use crate::transport::http::{self, HttpLimits, HttpRecipe};
 use crate::transport::stdio::Inherit;
 use crate::transport::{Transport, legacy_sse};
@@ -24,7 +25,7 @@ pub(super) fn start(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
-    helper: Option<Arc<HeadersHelper>>,
+    credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers, events) = match &shared.spec.transport {
         TransportSpec::Http(remote) => (&remote.url, configured(remote), older),
@@ -36,7 +37,7 @@ pub(super) fn start(
         TransportSpec::ConnectorProxy(connector) => (&connector.url, Vec::new(), false),
         other => return Err(McpError::new(ErrorCode::Internal, format!("{} is no HTTP", other.kind()))),
     };
-    let recipe = HttpRecipe { helper, ..recipe(shared, url, headers)? };
+    let recipe = HttpRecipe { credentials, ..recipe(shared, url, headers)? };
     if events {
         let transport = legacy_sse::open(recipe, inbound)?;
         Ok(transport)
@@ -47,7 +48,7 @@ pub(super) fn start(
 }
 
 /// The command that gives headers of a connection; nothing runs yet.
-pub(super) fn headers_helper(shared: &Shared) -> Option<Arc<HeadersHelper>> {
+pub(super) fn headers_helper(shared: &Shared) -> Option<Arc<dyn Credentials>> {
     let (TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote)) =
         &shared.spec.transport
     else {
@@ -82,7 +83,7 @@ fn recipe(
     Ok(HttpRecipe {
         url,
         headers,
-        helper: None,
+        credentials: None,
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),
@@ -96,6 +97,12 @@ fn recipe(
         },
         version: None,
     })
+}
+
+/// Whether an answer says that a server no longer speaks the older way: not a login, nor an outage.
+pub(super) fn contradicts_older_way(refused: &Refused) -> bool {
+    let status = refused.error.facts().status;
+    !may_pass(status) && status.is_some_and(|status| !matches!(status, 401 | 403 | 407))
 }
 
 /// Whether an HTTP status may be another one next time (E17).

@@ -7,7 +7,7 @@ use crate::client::inbound::Inbound;
 use crate::config::spec::{ProxyChoice, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::transport::Transport;
-use crate::transport::connector::headers_helper::HeadersHelper;
+use crate::transport::credentials::Credentials;
 use crate::transport::websocket::{self, WebSocketLimits, WebSocketRecipe};
 
 /// Header that carries the token of an editor (IDE-01).
@@ -17,7 +17,7 @@ const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
 pub(super) fn start(
     shared: &Shared,
     inbound: Arc<Inbound>,
-    helper: Option<Arc<HeadersHelper>>,
+    credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers) = match &shared.spec.transport {
         TransportSpec::WebSocket(spec) => {
@@ -34,7 +34,7 @@ pub(super) fn start(
     let recipe = WebSocketRecipe {
         url: url.clone(),
         headers,
-        helper,
+        credentials,
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
+use http::header::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -21,10 +22,11 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use url::Url;
 
 use self::closing::{End, Liveness, Pulse};
+use self::upgrade::Headers;
 use self::write_queue::WriteQueue;
 use super::connector::dial::{Detour, Dialer};
-use super::connector::headers_helper::{Headers, HeadersHelper, overlaid};
 use super::connector::wire::Wire;
+use super::credentials::Credentials;
 use super::duplex::{Duplex, accept_frame};
 use super::frame_lines::{EXCERPT, beginning};
 use super::stdio::ServerProcess;
@@ -68,8 +70,8 @@ pub struct WebSocketRecipe {
     pub url: SafeUrl,
     /// Headers of the upgrade request, names as written.
     pub headers: Vec<(String, Secret<String>)>,
-    /// What gives further ones.
-    pub helper: Option<Arc<HeadersHelper>>,
+    /// Headers that have to be asked for; they win over the configured ones.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// TLS settings of the server.
     pub tls: Option<TlsSpec>,
     /// Proxy settings of the server.
@@ -153,22 +155,30 @@ async fn connect(
 ) -> Result<WebSocketStream<Wire>, McpError> {
     let url = Url::parse(recipe.url.expose())
         .map_err(|_| McpError::new(ErrorCode::ConfigInvalid, "the URL of the server is malformed"))?;
-    let given = match &recipe.helper {
-        Some(helper) => Some((helper, helper.get().await?)),
-        None => None,
-    };
-    let Some((helper, (round, headers))) = given else {
+    let Some(credentials) = &recipe.credentials else {
         return connect_with(&recipe.headers, &url, recipe, limits).await;
     };
-    let error = match connect_with(&overlaid(&recipe.headers, &headers), &url, recipe, limits).await {
-        Err(error) if matches!(error.facts().status, Some(401 | 403)) => error,
+    let shown = credentials.headers(None).await?;
+    let error = match connect_with(&overlaid(&recipe.headers, &shown), &url, recipe, limits).await {
+        Err(error) if error.facts().status.is_some_and(|status| credentials.turned_down(status)) => error,
         outcome => return outcome,
     };
     // What the server did not like may just have grown old (OAU-04).
-    match helper.renew(round).await? {
-        Some(headers) => connect_with(&overlaid(&recipe.headers, &headers), &url, recipe, limits).await,
-        None => Err(error),
+    let now = credentials.headers(Some(&shown)).await?;
+    if now == shown {
+        return Err(error);
     }
+    connect_with(&overlaid(&recipe.headers, &now), &url, recipe, limits).await
+}
+
+/// Configured headers with others over them.
+fn overlaid(configured: &Headers, others: &HeaderMap) -> Vec<(String, Secret<String>)> {
+    let kept = configured.iter().filter(|(name, _)| !others.contains_key(name.as_str()));
+    let others = others.iter().map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        (name.as_str().to_owned(), Secret::new(value))
+    });
+    kept.cloned().chain(others).collect()
 }
 
 async fn connect_with(

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http::header::HeaderMap;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
@@ -16,6 +17,9 @@ use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::lock;
 use crate::secret::{Redactor, Secret};
+use crate::transport::BoxFuture;
+use crate::transport::credentials::Credentials;
+use crate::transport::http::headers::configured;
 use crate::transport::stdio::{Inherit, child_environment};
 
 /// How long the command may take.
@@ -23,9 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest output, and most headers in it.
 const MAX_OUTPUT: usize = 64 * 1024;
 const MAX_HEADERS: usize = 64;
-
-/// Headers with their values, secret.
-pub type Headers = Vec<(String, Secret<String>)>;
 
 /// What is needed to run the command.
 pub struct HelperRecipe {
@@ -46,14 +47,8 @@ pub struct HelperRecipe {
 /// The headers of one connection, as the command gave them last.
 pub struct HeadersHelper {
     recipe: HelperRecipe,
-    current: Mutex<Round>,
-}
-
-/// One run of the command, shared by everybody who needs its headers meanwhile.
-#[derive(Clone, Default)]
-struct Round {
-    number: u64,
-    given: Arc<OnceCell<Arc<Headers>>>,
+    /// One run of the command, shared by everybody who needs its headers meanwhile.
+    current: Mutex<Arc<OnceCell<HeaderMap>>>,
 }
 
 impl fmt::Debug for HeadersHelper {
@@ -68,48 +63,45 @@ impl HeadersHelper {
         Self { recipe, current: Mutex::default() }
     }
 
-    /// The headers, and which run gave them.
-    ///
-    /// # Errors
-    /// `AUTH_FAILED`; nothing of the output is in it.
-    pub async fn get(&self) -> Result<(u64, Arc<Headers>), McpError> {
-        let round = lock(&self.current).clone();
-        let given = round.given.get_or_try_init(|| self.recipe.run()).await?;
-        Ok((round.number, Arc::clone(given)))
+    /// The run whose headers count; a new one where those of the last were `refused`. One run serves all requests
+    /// that were refused together (F-045).
+    fn run(&self, refused: Option<&HeaderMap>) -> Arc<OnceCell<HeaderMap>> {
+        let mut current = lock(&self.current);
+        if refused.is_some() && current.get() == refused {
+            *current = Arc::default();
+        }
+        Arc::clone(&current)
+    }
+}
+
+impl Credentials for HeadersHelper {
+    fn headers<'a>(&'a self, refused: Option<&'a HeaderMap>) -> BoxFuture<'a, Result<HeaderMap, McpError>> {
+        Box::pin(async move {
+            let run = self.run(refused);
+            run.get_or_try_init(|| self.recipe.run()).await.cloned()
+        })
     }
 
-    /// The headers of a later run than `refused`, which the server did not like. One run serves all requests that
-    /// were refused together (F-045). `None` where it gave the same again.
-    ///
-    /// # Errors
-    /// As [`HeadersHelper::get`].
-    pub async fn renew(&self, refused: u64) -> Result<Option<Arc<Headers>>, McpError> {
-        let before = {
-            let mut current = lock(&self.current);
-            let before = current.given.get().cloned();
-            if current.number == refused {
-                *current = Round { number: refused + 1, ..Round::default() };
-            }
-            before
-        };
-        let (_, after) = self.get().await?;
-        Ok(Some(after).filter(|after| before.as_ref() != Some(after)))
+    fn turned_down(&self, status: u16) -> bool {
+        matches!(status, 401 | 403)
     }
 
-    /// A text of the server without what the command gave: it may repeat it in its errors.
-    pub fn hide_in(&self, text: &[u8]) -> Vec<u8> {
-        let given = lock(&self.current).given.get().cloned().unwrap_or_default();
-        let redactor = Redactor::new(given.iter().map(|(_, value)| value.expose().as_str()));
+    fn hide_in(&self, text: &[u8]) -> Vec<u8> {
+        let run = self.run(None);
+        let values = run.get().into_iter().flat_map(HeaderMap::values);
+        let redactor = Redactor::new(values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()));
         redactor.redact(&String::from_utf8_lossy(text)).into_owned().into_bytes()
     }
 }
 
 impl HelperRecipe {
-    async fn run(&self) -> Result<Arc<Headers>, McpError> {
+    async fn run(&self) -> Result<HeaderMap, McpError> {
         let output = tokio::time::timeout(PATIENCE, self.output()).await.unwrap_or_else(|_| {
             Err(self.failed(&format!("did not end within {} ms", PATIENCE.as_millis())))
         })?;
-        read(&output).map(Arc::new).map_err(|why| self.failed(why))
+        let given = read(&output).map_err(|why| self.failed(why))?;
+        configured(&given)
+            .map_err(|error| self.failed(&format!("gave what cannot be sent: {}", error.message())))
     }
 
     async fn output(&self) -> Result<Vec<u8>, McpError> {
@@ -163,14 +155,8 @@ impl Drop for Group {
     }
 }
 
-/// Configured headers with those of the command over them.
-pub fn overlaid(configured: &Headers, given: &Headers) -> Headers {
-    let replaced = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    configured.iter().filter(|(name, _)| !replaced(name)).chain(given).cloned().collect()
-}
-
 /// Reads the output: a JSON object of strings.
-fn read(output: &[u8]) -> Result<Headers, &'static str> {
+fn read(output: &[u8]) -> Result<Vec<(String, Secret<String>)>, &'static str> {
     const EXPECTED: &str = "printed something else than one JSON object of strings";
     let object: serde_json::Map<String, serde_json::Value> =
         serde_json::from_slice(output).map_err(|_| EXPECTED)?;
@@ -210,16 +196,16 @@ mod tests {
         })
     }
 
-    fn shown(headers: &Headers) -> Vec<(&str, &str)> {
-        headers.iter().map(|(name, value)| (name.as_str(), value.expose().as_str())).collect()
+    fn shown(headers: &HeaderMap) -> Vec<(&str, &str)> {
+        headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect()
     }
 
     #[tokio::test]
     async fn oau_04_the_output_is_an_object_of_strings() {
         let script = r#"printf '{"X-Name":"%s","X-Url":"%s","X-Host":"%s"}' \
             "$CLAUDE_CODE_MCP_SERVER_NAME" "$CLAUDE_CODE_MCP_SERVER_URL" "$HOST_SECRET""#;
-        let (_, given) = helper(script).get().await.unwrap();
-        assert_eq!(shown(&given), [("X-Name", "s"), ("X-Url", "https://a.test/mcp"), ("X-Host", "")]);
+        let given = helper(script).headers(None).await.unwrap();
+        assert_eq!(shown(&given), [("x-name", "s"), ("x-url", "https://a.test/mcp"), ("x-host", "")]);
         assert!(!format!("{given:?}").contains("a.test"));
         for (script, word) in [
             ("echo very-secret", "JSON object"),
@@ -228,8 +214,10 @@ mod tests {
             ("echo '{\"a\": \"very-secret\"}'; exit 3", "exit status: 3"),
             ("yes very-secret", "bytes"),
             ("exec /no/such/very", "failed"),
+            ("printf '{\"a b\":\"very-secret\"}'", "header name"),
+            ("printf '{\"a\":\"very-secret\\\\n\"}'", "characters"),
         ] {
-            let error = helper(script).get().await.unwrap_err();
+            let error = helper(script).headers(None).await.unwrap_err();
             assert_eq!(error.code(), ErrorCode::AuthFailed, "{script}");
             assert!(error.message().contains(word), "{error}");
             assert!(!error.message().contains("very-secret"), "{error}");
@@ -241,15 +229,17 @@ mod tests {
         let file = std::env::temp_dir().join(format!("switchboard-helper-{}", std::process::id()));
         let path = file.display();
         let helper = helper(&format!("echo x >> {path}; printf '{{\"n\":\"%s\"}}' $(wc -l < {path})"));
-        let both = tokio::join!(helper.get(), helper.get());
-        let (round, first) = both.0.unwrap();
-        assert_eq!((round, shown(&first)), (0, vec![("n", "1")]));
-        assert_eq!(both.1.unwrap().1, first);
-        let renewed = tokio::join!(helper.renew(round), helper.renew(round), helper.renew(round));
-        assert_eq!(shown(&renewed.0.unwrap().unwrap()), [("n", "2")]);
-        assert_eq!(shown(&renewed.2.unwrap().unwrap_or_else(|| Arc::clone(&first))).len(), 1);
+        let both = tokio::join!(helper.headers(None), helper.headers(None));
+        let first = both.0.unwrap();
+        assert_eq!(shown(&first), [("n", "1")]);
+        assert_eq!(both.1.unwrap(), first);
+        let refused = Some(&first);
+        let renewed = tokio::join!(helper.headers(refused), helper.headers(refused), helper.headers(refused));
+        for given in [renewed.0, renewed.1, renewed.2, helper.headers(refused).await] {
+            assert_eq!(shown(&given.unwrap()), [("n", "2")]);
+        }
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
-        assert_eq!(shown(&helper.get().await.unwrap().1), [("n", "2")]);
+        assert_eq!(helper.hide_in(b"n is 2"), b"n is 2", "short values are no secrets in text");
         std::fs::remove_file(file).unwrap();
     }
 
@@ -257,7 +247,7 @@ mod tests {
     async fn oau_04_a_command_that_hangs_ends_with_all_it_started() {
         let file = std::env::temp_dir().join(format!("switchboard-hanging-{}", std::process::id()));
         let helper = helper(&format!("sleep 1000 & echo $! > {}; wait", file.display()));
-        let given = tokio::time::timeout(Duration::from_millis(700), helper.get()).await;
+        let given = tokio::time::timeout(Duration::from_millis(700), helper.headers(None)).await;
         assert!(given.is_err());
         let id = std::fs::read_to_string(&file).unwrap();
         let state = || std::fs::read_to_string(format!("/proc/{}/stat", id.trim())).ok();

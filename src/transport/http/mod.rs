@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 use url::Url;
 
 use super::connector::Network;
-use super::connector::headers_helper::HeadersHelper;
+use super::credentials::Credentials;
 use super::duplex::cancellation;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
 use crate::config::policy::UrlGate;
@@ -91,8 +91,8 @@ pub struct HttpRecipe {
     pub url: Url,
     /// Headers of every request.
     pub headers: Vec<(String, Secret<String>)>,
-    /// What gives further ones.
-    pub helper: Option<Arc<HeadersHelper>>,
+    /// Headers that have to be asked for; they win over the configured ones.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// Trust.
     pub tls: Option<TlsSpec>,
     /// Detour.
@@ -118,7 +118,7 @@ struct Session {
 pub(super) struct Shared {
     url: RwLock<Url>,
     headers: HeaderMap,
-    helper: Option<Arc<HeadersHelper>>,
+    credentials: Option<Arc<dyn Credentials>>,
     gate: UrlGate,
     network: Network,
     limits: HttpLimits,
@@ -160,7 +160,7 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
     Ok(Arc::new(Shared {
         url: RwLock::new(recipe.url),
         headers,
-        helper: recipe.helper,
+        credentials: recipe.credentials,
         gate: recipe.gate,
         network: Network::new(
             recipe.tls,

@@ -15,7 +15,6 @@ use crate::protocol::version::ProtocolVersion;
 use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
 use crate::transport::connector::client::{BodyError, Request, Response, place};
-use crate::transport::connector::headers_helper::Headers;
 
 /// Pause for a busy server that names none.
 const BUSY: Duration = Duration::from_secs(1);
@@ -96,21 +95,14 @@ impl Shared {
             headers: message.headers,
             body: message.body.map(Bytes::from).unwrap_or_default(),
         };
-        let given = match &self.helper {
-            Some(helper) => Some((helper, helper.get().await?)),
-            None => None,
-        };
-        if let Some((_, (_, headers))) = &given {
-            add_given(&mut request.headers, headers)?;
-        }
+        let shown = self.credentials_for(&mut request, None).await?;
         self.pause.over().await;
         let mut response = self.follow(&request, whole).await?;
-        if let Some((helper, (round, _))) = given
-            && matches!(response.status().as_u16(), 401 | 403)
-            && let Some(headers) = helper.renew(round).await?
+        if let (Some(credentials), Some(shown)) = (&self.credentials, shown)
+            && credentials.turned_down(response.status().as_u16())
+            && self.credentials_for(&mut request, Some(&shown)).await?.is_some_and(|now| now != shown)
         {
-            // What the server did not like may just have grown old (OAU-04).
-            add_given(&mut request.headers, &headers)?;
+            // What the server did not like may just have grown old.
             response = self.follow(&request, whole).await?;
         }
         let status = response.status().as_u16();
@@ -126,6 +118,22 @@ impl Shared {
         drop(response);
         self.pause.over().await;
         self.follow(&request, whole).await
+    }
+
+    /// Puts the headers that have to be asked for on a request, and gives them back; `refused` were not good
+    /// enough. (PXY-01, OAU-04)
+    async fn credentials_for(
+        &self,
+        request: &mut Request,
+        refused: Option<&HeaderMap>,
+    ) -> Result<Option<HeaderMap>, McpError> {
+        let Some(credentials) = &self.credentials else { return Ok(None) };
+        let asked = credentials.headers(refused).await;
+        let headers = asked.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::No)))?;
+        for (name, value) in &headers {
+            request.headers.insert(name, value.clone());
+        }
+        Ok(Some(headers))
     }
 
     /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
@@ -185,7 +193,7 @@ impl Shared {
     }
 
     /// Applies a judgement to an answer and the beginning of its body, without our session id and
-    /// without what `headersHelper` gave (B-108, SEC-03).
+    /// without what proves who asks (B-108, SEC-03).
     pub(in crate::transport) fn judge(
         &self,
         response: &Response,
@@ -196,8 +204,8 @@ impl Shared {
         let asked = asked(response.url());
         let beginning = &body[..body.len().min(2 * answer::KEPT_BYTES)];
         let mut hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
-        if let Some(helper) = &self.helper {
-            hidden = Some(helper.hide_in(hidden.as_deref().unwrap_or(beginning)));
+        if let Some(credentials) = &self.credentials {
+            hidden = Some(credentials.hide_in(hidden.as_deref().unwrap_or(beginning)));
         }
         judgement(&Refusal {
             asked: &asked,
@@ -217,17 +225,6 @@ impl Shared {
         // 405 is fine, and so is everything else: nobody can do anything about it.
         let _ = self.deliver(Message::new(Method::DELETE, map), Patience::None).await;
     }
-}
-
-/// Adds what the command of `headersHelper` gave; it wins over what is configured.
-fn add_given(map: &mut HeaderMap, given: &Headers) -> Result<(), McpError> {
-    let given = headers::configured(given).map_err(|error| {
-        McpError::new(ErrorCode::AuthFailed, format!("what headersHelper printed: {}", error.message()))
-    })?;
-    for (name, value) in &given {
-        map.insert(name, value.clone());
-    }
-    Ok(())
 }
 
 /// What was asked, for people.

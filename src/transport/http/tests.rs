@@ -71,7 +71,7 @@ pub(crate) fn recipe(url: &str) -> HttpRecipe {
     HttpRecipe {
         url: Url::parse(url).unwrap(),
         headers: vec![("X-Own".to_owned(), Secret::new("own-secret".to_owned()))],
-        helper: None,
+        credentials: None,
         tls: None,
         proxy: ProxyChoice::Inherited,
         gate: Gate::new(Vec::new(), "").of(&Arc::from("s")),

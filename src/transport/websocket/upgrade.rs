@@ -12,7 +12,6 @@ use url::Url;
 use super::WebSocketLimits;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
-use crate::transport::connector::headers_helper::Headers;
 use crate::transport::connector::reply_head::{HeadProblem, ReplyHead, read_head};
 use crate::transport::connector::wire::Wire;
 use crate::transport::frame_lines::beginning;
@@ -71,6 +70,9 @@ pub(super) async fn upgrade(
 fn failed(message: impl Into<String>) -> McpError {
     McpError::new(ErrorCode::ConnectFailed, message)
 }
+
+/// Headers of an upgrade, names as written.
+pub(super) type Headers = [(String, Secret<String>)];
 
 /// The sub-protocols the request offers: configured ones replace our own.
 fn offered(headers: &Headers) -> String {

@@ -26,7 +26,7 @@ fn counting(name: &str, most: u32) -> Arc<HeadersHelper> {
 }
 
 fn with(server: &Server, helper: Arc<HeadersHelper>) -> Arc<HttpTransport> {
-    let recipe = HttpRecipe { helper: Some(helper), ..recipe(&server.url("/mcp")) };
+    let recipe = HttpRecipe { credentials: Some(helper), ..recipe(&server.url("/mcp")) };
     open(recipe, Arc::new(Heard::default())).unwrap()
 }
 
