@@ -72,6 +72,13 @@ export interface HttpServerConfig extends CommonServerConfig {
   url: string;
   /** Headers of every request; their values never show in reports, logs and errors. */
   headers?: Record<string, string>;
+  /**
+   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
+   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
+   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
+   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
+   */
+  headersHelper?: string | string[];
 }
 
 /** A server over HTTP with server-sent events, the way of 2024-11-05. */
@@ -82,6 +89,13 @@ export interface SseServerConfig extends CommonServerConfig {
   url: string;
   /** Headers of every request; their values never show in reports, logs and errors. */
   headers?: Record<string, string>;
+  /**
+   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
+   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
+   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
+   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
+   */
+  headersHelper?: string | string[];
 }
 
 /** A server that runs as a child process and speaks over its standard input and output. */
@@ -108,7 +122,12 @@ export interface WebSocketServerConfig extends CommonServerConfig {
   url: string;
   /** Headers of the upgrade request; their values never show in reports, logs and errors. */
   headers?: Record<string, string>;
-  /** Command whose output, a JSON object, gives further headers. */
+  /**
+   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
+   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
+   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
+   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
+   */
   headersHelper?: string | string[];
 }
 
@@ -201,7 +220,7 @@ export interface McpManagerOptions {
   permissions?: PermissionRules;
   /** Directories (paths or `file:` URIs) told to servers that ask for roots. Default `[cwd]`. */
   roots?: string[];
-  /** Where state and outputs live; `false`: in memory only. Default `false` with `config: false`, else a directory of the user. */
+  /** Where state (approvals, which era and which way servers speak, for a week) and outputs live; `false`: in memory only. Default `false` with `config: false`, else a directory of the user. */
   stateDir?: string | false;
   /** When servers are started: with `connect()` (`eager`), also failing `connect()` when one fails (`required`), or at the first use (`lazy`). Default `eager`. */
   start?: 'eager' | 'lazy' | 'required';
@@ -242,6 +261,12 @@ export interface McpManagerOptions {
   ) => 'approved' | 'rejected' | 'pending' | Promise<'approved' | 'rejected' | 'pending'>;
   /** Code around tool calls and around questions to people, for automation, refusal and records. */
   hooks?: Hooks;
+  /**
+   * An editor to connect to: it becomes the server `ide`, or the next free one of `ide_2`, `ide_3` … beside others of that
+   * name. Editors are on this machine; elsewhere they are refused (`URL_REFUSED`) unless an `allowedMcpServers` entry with
+   * `serverUrl` covers them. `discover` is accepted and does nothing yet. Default `false`.
+   */
+  ide?: SseIdeServerConfig | WsIdeServerConfig | 'discover' | false;
   /** Tools of editors (`sse-ide`, `ws-ide`) that are taken over; the others do not exist. Default `['executeCode', 'getDiagnostics']`. */
   ideAllowedTools?: string[];
   /** Whether changed configuration files are read again by themselves. Default `false`: only by `reload()`. */
@@ -1282,6 +1307,8 @@ export class McpConnectionError extends McpError {
   readonly status?: number;
   /** First bytes of an answer that is not of the protocol. */
   readonly firstBytes?: string;
+  /** How far it had come on the network: resolving the name, connecting, the proxy's turn, TLS, waiting for the answer, reading it. */
+  readonly phase?: 'dns' | 'connect' | 'proxy' | 'tls' | 'headers' | 'body';
   /** When the next try is due, in ms since the epoch. */
   readonly nextRetryAt?: number;
 }

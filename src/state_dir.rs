@@ -47,6 +47,15 @@ impl StateDir {
         (read as u64 <= MAX_BYTES).then_some(bytes)
     }
 
+    /// Moves a file that cannot be understood out of the way, as `<name>.corrupt`; an earlier one there is
+    /// replaced.
+    pub fn set_aside(&self, name: &str) {
+        if let Some(root) = &self.root {
+            // Where that fails the file is replaced.
+            let _ = std::fs::rename(root.join(name), root.join(format!("{name}.corrupt")));
+        }
+    }
+
     /// Changes a file while no other process does: `change` gets what stands there now.
     ///
     /// # Errors

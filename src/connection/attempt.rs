@@ -1,7 +1,6 @@
 //! One attempt to connect: start the transport, shake hands, or leave nothing behind and say why.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
@@ -13,11 +12,12 @@ use crate::client::input::InputDesk;
 use crate::client::open::{self, EraChoice, Opening};
 use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
-use crate::error::{ErrorCode, McpError};
+use crate::error::{ErrorCode, McpError, Phase};
 use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
 use crate::runtime::write;
+use crate::transport::credentials::Credentials;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -34,24 +34,27 @@ pub(crate) async fn open(
 ) -> Result<Live, Failure> {
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
-    let older = over_http && shared.speaks_sse.load(Ordering::Relaxed);
-    let first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
+    let mut first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    // An answer contradicts what was remembered; silence says nothing.
+    if older && first.as_ref().is_err_and(remote::contradicts_older_way) {
+        shared.verdicts.forget();
+        first = open_one(&shared, generation, false, &deadline, &mut abandon).await;
+    }
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
         Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
             let second = open_one(&shared, generation, true, &deadline, &mut abandon).await;
-            shared.speaks_sse.store(second.is_ok(), Ordering::Relaxed);
             match second {
-                Ok(live) => return Ok(live),
+                Ok(live) => {
+                    shared.verdicts.remember_older_way();
+                    return Ok(live);
+                }
                 // What the first way said is what the configuration asked for.
                 Err(also) => (refused.kind, refused.error.caused_by(also.error)),
             }
         }
-        Err(refused) => {
-            // The verdict may have been right once: the next attempt finds out anew.
-            shared.speaks_sse.store(false, Ordering::Relaxed);
-            (refused.kind, refused.error)
-        }
+        Err(refused) => (refused.kind, refused.error),
     };
     Err((failure, error))
 }
@@ -76,12 +79,23 @@ async fn open_one(
     let tables = tables(shared, Arc::clone(&listener));
     let inbound = Arc::new(Inbound::new(listener, tables.clone()));
     // The one gate: whatever led here, the very definition that is connected to passes policy. (H14, B-025)
-    let passed = shared.settings.gate.check(&shared.spec);
-    let started = passed.and_then(|()| start_transport(shared, Arc::clone(&inbound), older));
-    let transport = started.map_err(|error| {
+    let refused = |error: McpError| {
         let error = error.on(&server);
         Refused { kind: kind_of(&error), error, status: None }
-    })?;
+    };
+    shared.settings.gate.check(&shared.spec).map_err(refused)?;
+    let credentials = remote::headers_helper(shared);
+    if let Some(credentials) = &credentials {
+        // It has a clock of its own: what the server is allowed for its answer starts after it.
+        let given = tokio::select! {
+            biased;
+            given = credentials.headers(None) => given.map(drop),
+            kind = deadline.expired() => Err(deadline.error(kind, "the command of headersHelper")),
+            _ = &mut *abandon => Err(given_up()),
+        };
+        given.map_err(refused)?;
+    }
+    let transport = start_transport(shared, Arc::clone(&inbound), older, credentials).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -98,7 +112,7 @@ async fn open_one(
     let outcome = tokio::select! {
         biased;
         outcome = opening => outcome,
-        _ = abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
+        _ = abandon => Err(given_up()),
     };
     match outcome {
         Ok(client) => {
@@ -111,10 +125,14 @@ async fn open_one(
             let kind = kind_of(&error);
             let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
-            let error = explain(&error, &transport.evidence()).on(&server);
+            let error = explain(&error, &transport.evidence(), transport.phase()).on(&server);
             Err(Refused { kind, error: shared.redact_error(&error), status })
         }
     }
+}
+
+fn given_up() -> McpError {
+    McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")
 }
 
 /// What client and receiving side of an attempt share. Who answers questions stands before the first byte is
@@ -153,6 +171,7 @@ fn start_transport(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
+    credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
         TransportSpec::Stdio(spec) => {
@@ -171,11 +190,11 @@ fn start_transport(
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
             Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
-        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound),
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, credentials),
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older, credentials),
     }
 }
 
@@ -213,7 +232,7 @@ fn kind_of(error: &McpError) -> FailureKind {
 }
 
 /// Adds what is known about the other end: noise instead of messages, the last words on standard error.
-fn explain(error: &McpError, evidence: &Evidence) -> McpError {
+fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpError {
     let mut message = error.message().to_owned();
     match error.code() {
         ErrorCode::ServerExited => message.push_str(" before it finished the handshake"),
@@ -228,12 +247,18 @@ fn explain(error: &McpError, evidence: &Evidence) -> McpError {
         }
         _ => {}
     }
+    let late = error.code() == ErrorCode::ConnectTimeout;
+    let phase = error.facts().phase.or(phase.filter(|_| late));
+    if let Some(phase) = phase.filter(|_| late) {
+        message.push_str(&format!("; it was {}", phase.doing()));
+    }
     if let Some(line) = evidence.stderr_tail.last() {
         message.push_str(&format!("; last line on stderr: {}", crate::client::excerpt(line, 200)));
     }
     let facts = error.facts().clone();
     McpError::new(error.code(), message).with(|target| {
         *target = facts;
+        target.phase = phase;
         if target.stderr_tail.is_none() && evidence.pid.is_some() {
             target.stderr_tail = Some(evidence.stderr_tail.clone());
         }

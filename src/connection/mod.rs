@@ -15,7 +15,6 @@ pub mod status;
 mod subscriptions;
 mod supervisor;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,7 +23,7 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::client::inbound::{ListKind, ServerListener};
-use crate::client::verdict::{VerdictCell, VerdictStore};
+use crate::client::verdict::VerdictStore;
 use crate::config::spec::ServerSpec;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
@@ -105,12 +104,10 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     pub(crate) catalog: Catalog,
     pub(crate) subscriptions: Subscriptions,
-    /// Which era the server was found to speak.
+    /// Which era the server was found to speak, and which way.
     pub(crate) verdicts: Arc<dyn VerdictStore>,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
-    /// The server was found to speak only the older way over HTTP (mcp:ERA-11).
-    pub(crate) speaks_sse: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -131,6 +128,8 @@ pub struct Parts {
     pub listener: Arc<dyn ConnectionListener>,
     /// Roots, shared by all connections of a manager.
     pub roots: Arc<RwLock<Vec<String>>>,
+    /// What is remembered of the server.
+    pub verdicts: Arc<dyn VerdictStore>,
 }
 
 /// Handle of one configured server.
@@ -152,10 +151,9 @@ impl Connection {
             redactor: parts.spec.redactor(),
             catalog: Catalog::default(),
             subscriptions: Subscriptions::default(),
-            verdicts: Arc::new(VerdictCell::default()),
+            verdicts: parts.verdicts,
             view: RwLock::new(StateView::initial(enabled)),
             commands,
-            speaks_sse: AtomicBool::new(false),
             spec: parts.spec,
             settings: parts.settings,
             host: parts.host,

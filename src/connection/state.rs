@@ -26,6 +26,9 @@ pub const PROVEN_AFTER: Duration = Duration::from_secs(10);
 /// In `failed`, use tries again at most this often (LIF-04).
 pub const FAILED_RETRY: Duration = Duration::from_secs(30);
 
+/// No attempt follows a failure sooner, whatever the server asks for.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
@@ -204,7 +207,15 @@ fn while_ready(
 /// After `tries` attempts: the next one, or giving up.
 fn retry(tries: u32, error: McpError, now: Instant, backoff: Backoff, jitter: f64) -> State {
     match backoff.delay(tries, jitter) {
-        Some(delay) => State::Waiting { tries, until: now + delay, error },
+        Some(own) => {
+            // What the server asks for counts, but never makes failures cheap (SSE-02).
+            let delay = match error.facts().retry_after {
+                Some(asked) if tries <= 1 => asked.max(SHORTEST_RETRY),
+                Some(asked) => asked.max(own),
+                None => own,
+            };
+            State::Waiting { tries, until: now + delay, error }
+        }
         None => State::Failed { error: exhausted(tries, error), retry_at: now + FAILED_RETRY },
     }
 }
@@ -433,6 +444,25 @@ mod tests {
             panic!()
         };
         assert_eq!(until - late, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn sse_02_the_pause_a_server_asks_for_counts_once() {
+        let now = Instant::now();
+        let after = |tries, millis| {
+            let error = error().with(|facts| facts.retry_after = Some(Duration::from_millis(millis)));
+            let State::Waiting { until, .. } =
+                go(State::Ready { since: now, tries }, Event::Lost(error), now).0
+            else {
+                panic!()
+            };
+            (until - now).as_millis()
+        };
+        assert_eq!(after(1, 300), 300, "shorter than our own");
+        assert_eq!(after(1, 7_000), 7_000, "longer than our own");
+        assert_eq!(after(1, 0), 100);
+        assert_eq!(after(3, 300), 4_000, "failures do not get cheap");
+        assert_eq!(after(3, 60_000), 60_000);
     }
 
     #[test]

@@ -12,19 +12,20 @@ pub mod resources;
 mod rules;
 pub mod tools;
 pub mod verbs;
+mod verdicts;
 mod view;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
 use tokio::sync::watch;
 
 use crate::client::input::features_of;
 use crate::config::policy::Gate;
-use crate::config::spec::ServerSpec;
+use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::config::{Places, Resolution};
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, ConnectionListener, Parts};
@@ -38,10 +39,12 @@ use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
+use crate::transport::connector::tls::extra_roots_problem;
 use audit::{AuditLog, AuditingHost};
 use options::Options;
 use registry::Registry;
 use rules::Rules;
+use verdicts::Verdicts;
 
 type Table = BTreeMap<String, Connection>;
 
@@ -62,7 +65,9 @@ pub struct Manager {
     memory: Mutex<Memory>,
     /// Where configuration files are; `None` with `config: false`.
     places: Option<Places>,
-    state: StateDir,
+    state: Arc<StateDir>,
+    /// What was found out about servers.
+    verdicts: Arc<Verdicts>,
     /// What every attempt to connect passes.
     gate: Gate,
     audit_log: Option<Arc<AuditLog>>,
@@ -87,6 +92,8 @@ pub struct Manager {
     connected: AtomicBool,
     closing: watch::Sender<Closing>,
     reported: Mutex<HashSet<String>>,
+    /// Whether `NODE_EXTRA_CA_CERTS` was looked at.
+    roots_told: Once,
     output_dir: Mutex<Option<PathBuf>>,
     this: Weak<Manager>,
 }
@@ -101,7 +108,7 @@ impl Manager {
         let options = Options::read(options, Arc::clone(&environment))?;
         let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
-        let state = options.state_dir(places.as_ref());
+        let state = Arc::new(options.state_dir(places.as_ref()));
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
@@ -116,6 +123,7 @@ impl Manager {
             rules: RwLock::default(),
             memory: Mutex::default(),
             places,
+            verdicts: Verdicts::new(Arc::clone(&state)),
             state,
             gate,
             audit_log,
@@ -133,6 +141,7 @@ impl Manager {
             connected: AtomicBool::new(false),
             closing: watch::Sender::new(Closing::No),
             reported: Mutex::default(),
+            roots_told: Once::new(),
             output_dir: Mutex::default(),
             this: Weak::clone(this),
         });
@@ -210,6 +219,9 @@ impl Manager {
     }
 
     fn start_connection(&self, spec: &Arc<ServerSpec>) -> Connection {
+        if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. }) {
+            self.roots_told.call_once(|| self.tell_of_roots());
+        }
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
         settings.introduction.features = features_of(self.post.as_ref());
@@ -225,7 +237,15 @@ impl Manager {
             host,
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
+            verdicts: self.verdicts.of(spec),
         })
+    }
+
+    /// A file of certificates that counts for nothing is no error, as in Node.js, but worth telling (TLS-01).
+    fn tell_of_roots(&self) {
+        if let Some(why) = extra_roots_problem(&self.environment) {
+            self.diagnose(&Diagnostic::warning("EXTRA_ROOTS_UNUSABLE", why));
+        }
     }
 
     /// Gives names anew after a list or the table has changed.
@@ -308,6 +328,7 @@ impl Manager {
             let _ = closing.await;
         }
         *write(&self.registry) = Arc::default();
+        self.verdicts.written().await;
         self.remove_output_dir();
         self.closing.send_replace(Closing::Done);
     }

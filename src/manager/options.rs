@@ -45,6 +45,8 @@ pub struct Options {
     pub state: Option<StateOption>,
     /// Whether changes of configuration files are noticed.
     pub watch: bool,
+    /// JSON text of the definition of the editor; `None` without one.
+    pub ide: Option<String>,
     /// Tools of editors that are taken over.
     pub ide_tools: Vec<String>,
     /// Where the audit log goes.
@@ -273,6 +275,7 @@ impl Options {
             said: host_words(&members)?,
             state: state_option(&members, &cwd)?,
             watch: take(&members, "watchConfig")?.unwrap_or(false),
+            ide: editor(&members)?,
             ide_tools: take(&members, "ideAllowedTools")?
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
@@ -331,6 +334,16 @@ impl Options {
             None => places.and_then(Places::state_dir),
         };
         directory.map_or_else(StateDir::in_memory, StateDir::at)
+    }
+}
+
+/// The option `ide`: a definition. The word `discover` is for a later version.
+fn editor(members: &Members<'_>) -> Result<Option<String>, McpError> {
+    let Some(text) = members.get("ide").map(|raw| raw.get()) else { return Ok(None) };
+    match text {
+        "false" | "null" | "\"discover\"" => Ok(None),
+        text if text.starts_with('{') => Ok(Some(text.to_owned())),
+        _ => Err(invalid("ide", "expected a definition, \"discover\" or false")),
     }
 }
 

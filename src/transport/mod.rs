@@ -4,6 +4,7 @@
 //! notification that cancels a request.
 
 pub mod connector;
+pub mod credentials;
 pub mod duplex;
 pub mod frame_events;
 pub mod frame_lines;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 pub use stdio::CloseMode;
 
-use crate::error::{ExitFact, McpError};
+use crate::error::{ExitFact, McpError, Phase};
 use crate::jsonrpc::{Incoming, RawText, RpcError};
 use crate::protocol::version::ProtocolVersion;
 
@@ -95,6 +96,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     fn evidence(&self) -> Evidence;
     /// The way that was found to work, where it may differ from the configured one (`http`, `sse`).
     fn kind(&self) -> Option<&'static str> {
+        None
+    }
+    /// How far the youngest exchange over the network has come without an answer.
+    fn phase(&self) -> Option<Phase> {
         None
     }
     /// HTTP status of the last answer.

@@ -19,7 +19,7 @@ use command::CommandRule;
 use name_pattern::NamePattern;
 use url_pattern::{CanonicalUrl, UrlPattern};
 
-pub use gate::Gate;
+pub use gate::{Gate, UrlGate};
 pub(crate) use stage::apply;
 
 /// What a command name leads to: the path with links resolved, or nothing where it cannot be found.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
 use serde_json::json;
 
 use crate::error::{Delivery, ErrorCode, McpError};

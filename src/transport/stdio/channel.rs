@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub struct StdioTransport {
     process: Arc<ServerProcess>,
     limits: ChannelLimits,
     noise: Mutex<Noise>,
+    /// Whether any message of the protocol has come.
+    spoken: AtomicBool,
 }
 
 impl fmt::Debug for StdioTransport {
@@ -92,6 +95,7 @@ pub fn open(
         process: spawned.process,
         limits,
         noise: Mutex::default(),
+        spoken: AtomicBool::new(false),
     });
     let answers: Arc<dyn Answers> = Arc::clone(&transport) as _;
     transport.outbox.answered_by(Arc::downgrade(&answers));
@@ -162,8 +166,9 @@ impl StdioTransport {
     fn take_text(&self, text: String, receiver: &dyn Receiver) {
         // Only a line that fails is needed again, and then only its beginning.
         let head = text.get(..text.floor_char_boundary(EXCERPT)).unwrap_or_default().to_owned();
-        if let Err(why) = accept_frame(&self.duplex, text, receiver) {
-            self.take_noise(&head, why, receiver);
+        match accept_frame(&self.duplex, text, receiver) {
+            Ok(()) => self.spoken.store(true, Ordering::Relaxed),
+            Err(why) => self.take_noise(&head, why, receiver),
         }
     }
 
@@ -175,6 +180,19 @@ impl StdioTransport {
             noise.first.get_or_insert_with(|| shown.clone());
         }
         receiver.noise(&shown, why);
+        // Such an answer is an answer: nobody has to wait for another one (D5).
+        if let Some(what) = answer_of_the_web(&shown)
+            && !self.spoken.load(Ordering::Relaxed)
+        {
+            let message = format!(
+                "the command printed {what} instead of messages of the protocol; a server of this kind wants \
+                 type \"http\" and its URL, or another command: {shown}"
+            );
+            self.duplex.close(&McpError::new(ErrorCode::MessageInvalid, message).with(|facts| {
+                facts.first_bytes = Some(shown);
+                facts.delivered = Some(Delivery::Unknown);
+            }));
+        }
     }
 
     fn take_oversized(&self, length: u64, id: Option<u64>, receiver: &dyn Receiver) {
@@ -201,6 +219,18 @@ impl StdioTransport {
             facts.exit = exit;
             facts.stderr_tail = Some(tail);
         })
+    }
+}
+
+/// What a line is the beginning of, where that is something of the web.
+fn answer_of_the_web(line: &str) -> Option<&'static str> {
+    let begins = |word: &str| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    if begins("HTTP/1.") || begins("HTTP/2 ") {
+        Some("an HTTP answer")
+    } else if begins("<!doctype html") || begins("<html") {
+        Some("an HTML page")
+    } else {
+        None
     }
 }
 
@@ -245,6 +275,27 @@ impl Transport for StdioTransport {
             stderr_tail: self.process.stderr_tail(),
             first_noise: noise.first.clone(),
             noise_count: noise.count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer_of_the_web;
+
+    #[test]
+    fn d5_answers_of_the_web_are_known_by_their_beginning() {
+        for (line, expected) in [
+            ("HTTP/1.1 404 Not Found", Some("an HTTP answer")),
+            ("HTTP/2 200", Some("an HTTP answer")),
+            ("<!DOCTYPE html>", Some("an HTML page")),
+            ("<HTML lang=\"en\">", Some("an HTML page")),
+            ("HTTP server listening on port 3000", None),
+            ("<3 welcome", None),
+            ("é", None),
+            ("", None),
+        ] {
+            assert_eq!(answer_of_the_web(line), expected, "{line}");
         }
     }
 }

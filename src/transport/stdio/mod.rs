@@ -50,6 +50,8 @@ use std::time::Duration;
 
 use crate::error::ExitFact;
 
+pub(in crate::transport) use environment::child_environment;
+
 #[cfg(unix)]
 pub use death_link::death_link_available;
 #[cfg(unix)]
