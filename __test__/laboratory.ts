@@ -4,7 +4,7 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { McpManager, McpManagerOptions, SdkServer, ServerConfig, ServerStatus } from '..';
+import type { McpManager, McpManagerOptions, SdkServer, ServerConfig } from '..';
 import { caught, eventually, textOf, withManager } from './harness';
 
 /** A command and its arguments. */
@@ -13,7 +13,7 @@ export type Command = [command: string, ...args: string[]];
 /** One line of a table. */
 export interface Row {
   /** Of the transport that is used, as the status has it. */
-  transport: ServerStatus['transport'];
+  transport: 'stdio' | 'http' | 'sse' | 'ws' | 'sdk';
   /** Which era the conversation ends in. */
   era: 'legacy' | 'modern';
   /** Who made the server. */
@@ -114,7 +114,9 @@ export function judge(row: Row): void {
       await withServer(async (manager) => {
         expect(manager.status('s')).toMatchObject({ state: 'connected', era, transport });
         const names = (await manager.listTools()).map(({ mcpInfo }) => mcpInfo.toolName);
-        expect(names).toEqual(expect.arrayContaining(['echo', 'fail', 'steps', 'wait', 'grow', 'ask', 'die']));
+        expect(names).toEqual(
+          expect.arrayContaining(['echo', 'fail', 'steps', 'wait', 'grow', 'ask', 'die']),
+        );
       });
     });
 
@@ -243,4 +245,3 @@ export function judge(row: Row): void {
     });
   });
 }
-

@@ -3,7 +3,8 @@ import { judge, type Row } from './laboratory';
 import { findPython, pythonServer, rmcpServer } from './peers';
 
 const python = findPython();
-if (python === undefined) console.warn('skipped: servers of the Python SDK, for there is no Python 3.10 or newer');
+if (python === undefined)
+  console.warn('skipped: servers of the Python SDK, for there is no Python 3.10 or newer');
 
 const PYTHON = 'Python mcp';
 const RUST = 'Rust rmcp';

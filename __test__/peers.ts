@@ -52,10 +52,8 @@ let rmcpProgram: string | undefined;
 
 function buildRmcpServer(): string {
   const cargo = process.env['CARGO'] ?? 'cargo';
-  const said = run(
-    cargo,
-    ...['build', '--no-default-features', '--example', 'rmcp-server', '--message-format', 'json', '--quiet'],
-  );
+  const example = ['--no-default-features', '--example', 'rmcp-server'];
+  const said = run(cargo, 'build', '--quiet', '--message-format', 'json', ...example);
   const built = said
     .split('\n')
     .filter((line) => line.startsWith('{'))
