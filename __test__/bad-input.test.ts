@@ -192,8 +192,8 @@ const CONTRADICTORY: [string, string, string][] = [
   ['a number as result', answers(',"result":5'), 'RESULT_INVALID'],
   ['a list as result', answers(',"result":[]'), 'RESULT_INVALID'],
   [
-    'a result of a hundred thousand levels',
-    answers(`,"result":{"content":${'['.repeat(100_000)}${']'.repeat(100_000)}}`),
+    'a result of ten thousand levels',
+    answers(`,"result":{"content":${'['.repeat(10_000)}${']'.repeat(10_000)}}`),
     'RESULT_INVALID',
   ],
 ];
@@ -222,8 +222,11 @@ describe.each<Era>(['legacy', 'modern'])('Streamable HTTP, %s era', (era) => {
     const headers = { 'content-type': 'text/html', 'retry-after': '0' };
     const error = await call((response) => response.writeHead(status, headers).end(body));
     expect(error.code).toBe(codes[status] ?? 'HTTP_STATUS');
-    if (status !== 401) expect(error).toMatchObject({ status, firstBytes: body || undefined });
-    expect(error.message).toContain(String(status));
+    if (status !== 401) {
+      expect(error['status']).toBe(status);
+      expect(error['firstBytes']).toBe(body || undefined);
+    }
+    if (status !== 407) expect(error.message).toContain(String(status));
   });
 
   test.each([
