@@ -95,6 +95,16 @@ pub fn not_a_message(refusal: &Refusal<'_>, why: &str) -> McpError {
     })
 }
 
+/// The error for a message that carries our id and yet no answer, over whichever transport it came.
+pub fn invalid_answer(reason: &str, frame: &str) -> McpError {
+    McpError::new(ErrorCode::MessageInvalid, format!("the answer is no valid message: {reason}")).with(
+        |facts| {
+            facts.first_bytes = kept(frame.as_bytes());
+            facts.delivered = Some(Delivery::Unknown);
+        },
+    )
+}
+
 /// Whether a server's text says that the session is gone; servers say so in many ways (E2).
 pub fn names_lost_session(text: &str) -> bool {
     const GONE: [&str; 9] = [

@@ -152,11 +152,8 @@ impl Exchange<'_> {
             Answer::Result(result) => Ok(result),
             Answer::Error(error) if self.means_lost_session(&error) => Err(self.session_lost()),
             Answer::Error(error) => Err(RequestFailure::Rpc(error)),
-            Answer::Invalid(reason) => {
-                let message = format!("the answer is no valid message: {reason}");
-                let error = McpError::new(ErrorCode::MessageInvalid, message)
-                    .with(|facts| facts.delivered = Some(Delivery::Unknown));
-                Err(RequestFailure::Transport(error))
+            Answer::Invalid { reason, frame } => {
+                Err(RequestFailure::Transport(answer::invalid_answer(reason, &frame)))
             }
         }
     }

@@ -56,6 +56,10 @@ pub async fn read(response: &mut Response, limit: usize) -> (Vec<u8>, End) {
 /// As much of a body as comes in a few seconds, at most `limit` bytes.
 pub async fn beginning(response: &mut Response, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
+    // Nobody could read it.
+    if is_packed(response) {
+        return body;
+    }
     let reading = async {
         while let Ok(Some(chunk)) = response.chunk().await {
             let room = limit - body.len();

@@ -94,21 +94,23 @@ impl Exchange<'_> {
     pub(super) async fn follow_stream(&self, response: Response) -> Outcome {
         let mut reader = EventReader::new(response, self.shared.limits.message, b"");
         let mut tries = 0;
+        let mut noise = None;
         loop {
             while let Some(event) = reader.next().await {
                 tries = 0;
-                if let Some(reply) = self.take_event(event) {
+                if let Some(reply) = self.take_event(event, &mut noise) {
                     return (reply, Some(reader.into_response()));
                 }
             }
             match self.resume(&reader, &mut tries).await {
                 Ok(next) => reader = next,
-                Err(error) => return (Err(error), None),
+                Err(error) => return (Err(with_noise(error, noise)), None),
             }
         }
     }
 
-    fn take_event(&self, event: Event) -> Option<Reply> {
+    /// `noise` gets the first event that is no message.
+    fn take_event(&self, event: Event, noise: &mut Option<String>) -> Option<Reply> {
         match event {
             Event::Message { kind, data } if kind == "message" => {
                 let head: String = data.chars().take(200).collect();
@@ -116,7 +118,9 @@ impl Exchange<'_> {
                     Ok(reply) => reply,
                     Err(_) if self.in_session && names_lost_session(&head) => Some(Err(self.session_lost())),
                     Err(why) => {
-                        self.shared.receiver.noise(&answer::shown(head.as_bytes()), why);
+                        let shown = answer::shown(head.as_bytes());
+                        self.shared.receiver.noise(&shown, why);
+                        noise.get_or_insert(shown);
                         None
                     }
                 }
@@ -173,6 +177,21 @@ fn cut(message: &str) -> RequestFailure {
         facts.delivered = Some(Delivery::Unknown);
         facts.phase = Some(Phase::Body);
     }))
+}
+
+/// What came instead of the answer is the evidence.
+fn with_noise(failure: RequestFailure, noise: Option<String>) -> RequestFailure {
+    match (failure, noise) {
+        (RequestFailure::Transport(error), Some(noise)) => {
+            let facts = error.facts().clone();
+            let message = format!("{}; it began with something that is no message: {noise}", error.message());
+            RequestFailure::Transport(McpError::new(error.code(), message).with(|target| {
+                *target = facts;
+                target.first_bytes.get_or_insert(noise);
+            }))
+        }
+        (failure, _) => failure,
+    }
 }
 
 impl Shared {
