@@ -26,25 +26,42 @@ use crate::transport::{CloseMode, Evidence, Transport};
 /// Why an attempt failed, and what that means for the next one.
 pub(crate) type Failure = (FailureKind, McpError);
 
-/// Makes the connection of a generation. `abandon` ends the attempt early; whatever was started is reaped.
+/// Makes the connection of a generation, once there is a slot for it. `abandon` ends the attempt early; whatever was
+/// started is reaped.
 pub(crate) async fn open(
     shared: Arc<Shared>,
     generation: u64,
     mut abandon: oneshot::Receiver<()>,
 ) -> Result<Live, Failure> {
+    let slot = tokio::select! {
+        biased;
+        slot = shared.settings.pools.slot(&shared.spec.transport) => slot,
+        _ = &mut abandon => {
+            return Err((FailureKind::Passing, given_up()));
+        }
+    };
+    // The clock starts with the slot: waiting for others is nobody's fault (L2).
+    slot.held_by(open_in_slot(&shared, generation, &mut abandon)).await
+}
+
+async fn open_in_slot(
+    shared: &Arc<Shared>,
+    generation: u64,
+    abandon: &mut oneshot::Receiver<()>,
+) -> Result<Live, Failure> {
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
     let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
-    let mut first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    let mut first = open_one(shared, generation, older, &deadline, abandon).await;
     // An answer contradicts what was remembered; silence says nothing.
     if older && first.as_ref().is_err_and(remote::contradicts_older_way) {
         shared.verdicts.forget();
-        first = open_one(&shared, generation, false, &deadline, &mut abandon).await;
+        first = open_one(shared, generation, false, &deadline, abandon).await;
     }
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
         Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
-            let second = open_one(&shared, generation, true, &deadline, &mut abandon).await;
+            let second = open_one(shared, generation, true, &deadline, abandon).await;
             match second {
                 Ok(live) => {
                     shared.verdicts.remember_older_way();

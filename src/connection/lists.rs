@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::catalog::Fetch;
+use super::manifest::Kept;
 use super::{Live, Shared};
 use crate::client::pages::{Pages, read_all};
 use crate::config::spec::TransportSpec;
@@ -45,6 +48,7 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
             report(&owner, findings);
             drop_unmirrorable(&owner, &live, &mut tools);
             live.client.learn_tools(&tools);
+            keep(&owner, Kept::Tools, &pages);
             Ok(tools)
         })
     };
@@ -66,6 +70,7 @@ pub(crate) async fn prompts(shared: &Arc<Shared>, live: &Live) -> Items<PromptDe
             owner.catalog.prompts.set_hint(hint_of(&live, &pages));
             let (prompts, findings) = prompt::map_prompts(&owner.spec.name, &pages.items("prompts"));
             report(&owner, findings);
+            keep(&owner, Kept::Prompts, &pages);
             Ok(prompts)
         })
     };
@@ -126,6 +131,7 @@ async fn fetch(
     if !live.client.negotiated().introduction.capabilities.has(capability) {
         return Ok(Pages::default());
     }
+    let since = Instant::now();
     let read = || async {
         let deadline = Arc::new(Deadline::start(shared.settings.clocks.request(None, None)));
         read_all(&live.client, method, member, &deadline, shared.settings.lists).await
@@ -141,8 +147,9 @@ async fn fetch(
     } else {
         first
     };
+    shared.judge(live, since, outcome.as_ref().err());
     match &outcome {
-        Ok(_) => shared.heard(),
+        Ok(_) => {}
         Err(error) => shared.diagnose(Diagnostic::warning(
             "LIST_FAILED",
             format!("{method} failed: {} ({})", error.message(), error.code()),
@@ -167,6 +174,18 @@ fn drop_unmirrorable(shared: &Shared, live: &Live, tools: &mut Vec<ToolDefinitio
             let message = format!("tool '{}' is left out: {why}", crate::client::excerpt(&tool.name, 200));
             shared.diagnose(Diagnostic::warning("TOOL_INVALID", message));
             false
+        }
+    });
+}
+
+/// Keeps a list for the time before the next start, where the server starts late (LIF-09).
+fn keep(shared: &Arc<Shared>, kept: Kept, pages: &Pages) {
+    let Some(manifest) = shared.manifest.clone() else { return };
+    let items = pages.items(kept.member()).into_iter().map(ToOwned::to_owned).collect();
+    let shared = Arc::clone(shared);
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = manifest.keep(kept, items) {
+            shared.diagnose(Diagnostic::warning("MANIFEST_NOT_KEPT", error.message()));
         }
     });
 }

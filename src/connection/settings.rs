@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backoff::Backoff;
+use super::liveness::Pulse;
+use super::pool::StartPools;
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::policy::Gate;
-use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
+use crate::config::spec::{ProxyChoice, StartPolicy, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
@@ -84,6 +86,12 @@ impl Clocks {
 pub struct ConnectionSettings {
     /// Time limits.
     pub clocks: Clocks,
+    /// When to connect; the manager's choice under the server's own.
+    pub start: StartPolicy,
+    /// How many servers start at the same time, shared by the connections of a manager.
+    pub pools: StartPools,
+    /// When quiet connections are asked whether they live.
+    pub pulse: Pulse,
     /// Retries.
     pub backoff: Backoff,
     /// Bounds of lists.

@@ -8,6 +8,7 @@
 //!        └───────────────┼──┼──────────────────────────────┼───┘
 //!       lasting failure  │  └─ challenge ─▶ NeedsAuth ─open┤
 //!        └──▶ Failed ◀───┘          open ─────────────────▶┘
+//!   Ready ──tripped──▶ Failed ──timer, 30 s … 5 min──▶ Opening ──failed──▶ Failed    (circuit open, LIF-05)
 //!   any ──disable──▶ Disabled ──enable──▶ Idle        any ──close──▶ Closed
 //! ```
 //!
@@ -28,6 +29,8 @@ pub const FAILED_RETRY: Duration = Duration::from_secs(30);
 
 /// No attempt follows a failure sooner, whatever the server asks for.
 const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+/// First and longest time that an open circuit keeps callers off (LIF-04).
+pub const CIRCUIT_PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub enum State {
     Opening {
         /// Number of the attempt.
         tries: u32,
+        /// How often in a row the circuit has opened; 0 for an attempt that is no trial of an open circuit.
+        trips: u32,
     },
     /// In use.
     Ready {
@@ -56,6 +61,8 @@ pub enum State {
         since: Instant,
         /// Attempts it took.
         tries: u32,
+        /// How often in a row the circuit has opened.
+        trips: u32,
     },
     /// Until the next attempt.
     Waiting {
@@ -72,6 +79,8 @@ pub enum State {
         error: McpError,
         /// Earliest next attempt.
         retry_at: Instant,
+        /// How often in a row the circuit has opened; then the next attempt comes by itself. 0: it waits for use.
+        trips: u32,
     },
     /// Waits for a login.
     NeedsAuth {
@@ -97,6 +106,10 @@ pub enum Event {
     OpenFailed(FailureKind, McpError),
     /// The connection ended by itself.
     Lost(McpError),
+    /// Too many transport errors in a row (LIF-05).
+    Tripped(McpError),
+    /// The machine has slept, or its clock jumped: whatever was unreachable may be there again (LIF-07).
+    Wake,
     /// The waiting time is over.
     Timer,
     /// Let go until the next use.
@@ -130,17 +143,22 @@ pub fn step(state: State, event: Event, now: Instant, backoff: Backoff, jitter: 
         (state, Event::Disable) => (State::Disabled, leave(&state)),
         (state, Event::Enable) => (state, Vec::new()),
         (state, Event::Release) => (State::Idle, leave(&state)),
-        (State::Opening { tries }, event) => while_opening(tries, event, now, backoff, jitter),
-        (State::Ready { since, tries }, event) => while_ready(since, tries, event, now, (backoff, jitter)),
+        (State::Opening { tries, trips }, event) => {
+            (while_opening((tries, trips), event, now, (backoff, jitter)), Vec::new())
+        }
+        (State::Ready { since, tries, trips }, event) => {
+            while_ready(since, (tries, trips), event, now, (backoff, jitter))
+        }
         (State::Waiting { tries, until, error }, event) => match event {
             Event::Timer if now >= until => opening(tries + 1),
-            Event::Open => opening(1),
+            Event::Open | Event::Wake => opening(1),
             _ => (State::Waiting { tries, until, error }, Vec::new()),
         },
-        (State::Failed { error, retry_at }, event) => match event {
+        (State::Failed { error, retry_at, trips }, event) => match event {
             Event::Open => opening(1),
+            Event::Use | Event::Timer if trips > 0 && now >= retry_at => trial(trips),
             Event::Use if now >= retry_at => opening(backoff.attempts + 1),
-            _ => (State::Failed { error, retry_at }, Vec::new()),
+            _ => (State::Failed { error, retry_at, trips }, Vec::new()),
         },
         (State::NeedsAuth { error }, event) => match event {
             Event::Open => opening(1),
@@ -152,7 +170,12 @@ pub fn step(state: State, event: Event, now: Instant, backoff: Backoff, jitter: 
 }
 
 fn opening(tries: u32) -> (State, Vec<Effect>) {
-    (State::Opening { tries }, vec![Effect::Open])
+    (State::Opening { tries, trips: 0 }, vec![Effect::Open])
+}
+
+/// An attempt that shows whether an open circuit may be closed.
+fn trial(trips: u32) -> (State, Vec<Effect>) {
+    (State::Opening { tries: 1, trips }, vec![Effect::Open])
 }
 
 fn leave(state: &State) -> Vec<Effect> {
@@ -164,44 +187,63 @@ fn leave(state: &State) -> Vec<Effect> {
 }
 
 fn while_opening(
-    tries: u32,
+    (tries, trips): (u32, u32),
     event: Event,
     now: Instant,
-    backoff: Backoff,
-    jitter: f64,
-) -> (State, Vec<Effect>) {
-    let next = match event {
-        Event::Opened => State::Ready { since: now, tries },
+    (backoff, jitter): (Backoff, f64),
+) -> State {
+    match event {
+        Event::Opened => State::Ready { since: now, tries, trips },
         Event::OpenFailed(FailureKind::Challenge, error) => State::NeedsAuth { error },
         Event::OpenFailed(FailureKind::Lasting, error) => {
-            State::Failed { error, retry_at: now + FAILED_RETRY }
+            State::Failed { error, retry_at: now + FAILED_RETRY, trips: 0 }
         }
+        Event::OpenFailed(FailureKind::Passing, error) if trips > 0 => open_circuit(trips + 1, error, now),
         Event::OpenFailed(FailureKind::Passing, error) => retry(tries, error, now, backoff, jitter),
-        _ => State::Opening { tries },
-    };
-    (next, Vec::new())
+        _ => State::Opening { tries, trips },
+    }
 }
 
 fn while_ready(
     since: Instant,
-    tries: u32,
+    (tries, trips): (u32, u32),
     event: Event,
     now: Instant,
     (backoff, jitter): (Backoff, f64),
 ) -> (State, Vec<Effect>) {
+    let proven = now - since >= PROVEN_AFTER;
     match event {
         Event::Lost(error) => {
-            let failed = if now - since >= PROVEN_AFTER { 1 } else { tries };
+            let failed = if proven { 1 } else { tries };
             // A server that forgot the session is there: only a new handshake is missing (CAL-01).
             let forgotten = error.code() == ErrorCode::SessionExpired;
             if forgotten && backoff.delay(failed, jitter).is_some() {
-                return (State::Opening { tries: failed + 1 }, vec![Effect::CloseClient, Effect::Open]);
+                let next = State::Opening { tries: failed + 1, trips: 0 };
+                return (next, vec![Effect::CloseClient, Effect::Open]);
             }
             (retry(failed, error, now, backoff, jitter), vec![Effect::CloseClient])
         }
-        Event::Open => (State::Opening { tries: 1 }, vec![Effect::CloseClient, Effect::Open]),
-        _ => (State::Ready { since, tries }, Vec::new()),
+        Event::Tripped(error) => {
+            let trips = if proven { 1 } else { trips + 1 };
+            (open_circuit(trips, error, now), vec![Effect::CloseClient])
+        }
+        Event::Open => (State::Opening { tries: 1, trips: 0 }, vec![Effect::CloseClient, Effect::Open]),
+        _ => (State::Ready { since, tries, trips }, Vec::new()),
     }
+}
+
+/// Keeps callers off: 30 s, twice as long each time in a row, at most 5 min (LIF-04).
+fn open_circuit(trips: u32, error: McpError, now: Instant) -> State {
+    let (first, longest) = CIRCUIT_PAUSES;
+    let pause = first.saturating_mul(1 << trips.saturating_sub(1).min(10)).min(longest);
+    let error = if error.code() == ErrorCode::CircuitOpen { error } else { tripped(error) };
+    State::Failed { error, retry_at: now + pause, trips }
+}
+
+fn tripped(error: McpError) -> McpError {
+    let facts = error.facts().clone();
+    let message = format!("too many transport errors in a row; the last one: {}", error.message());
+    McpError::new(ErrorCode::CircuitOpen, message).with(|target| *target = facts).caused_by(error)
 }
 
 /// After `tries` attempts: the next one, or giving up.
@@ -216,7 +258,7 @@ fn retry(tries: u32, error: McpError, now: Instant, backoff: Backoff, jitter: f6
             };
             State::Waiting { tries, until: now + delay, error }
         }
-        None => State::Failed { error: exhausted(tries, error), retry_at: now + FAILED_RETRY },
+        None => State::Failed { error: exhausted(tries, error), retry_at: now + FAILED_RETRY, trips: 0 },
     }
 }
 
@@ -236,6 +278,7 @@ fn exhausted(tries: u32, error: McpError) -> McpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::status::PublicState;
     use crate::error::ErrorCode;
 
     fn error() -> McpError {
@@ -269,10 +312,10 @@ mod tests {
         let states = || {
             [
                 State::Idle,
-                State::Opening { tries: 1 },
-                State::Ready { since: now, tries: 1 },
+                State::Opening { tries: 1, trips: 0 },
+                State::Ready { since: now, tries: 1, trips: 0 },
                 State::Waiting { tries: 1, until: now, error: error() },
-                State::Failed { error: error(), retry_at: now },
+                State::Failed { error: error(), retry_at: now, trips: 0 },
                 State::NeedsAuth { error: error() },
                 State::Disabled,
                 State::Closed,
@@ -291,6 +334,8 @@ mod tests {
             Event::Disable,
             Event::Enable,
             Event::Close,
+            Event::Tripped(error()),
+            Event::Wake,
         ];
         let same = |of: &'static str| (of, vec![]);
         let open = || ("opening", vec![Open]);
@@ -308,6 +353,8 @@ mod tests {
                 same("disabled"),
                 same("idle"),
                 same("closed"),
+                same("idle"),
+                same("idle"),
             ],
             vec![
                 same("opening"),
@@ -322,6 +369,8 @@ mod tests {
                 ("disabled", vec![Abandon]),
                 same("opening"),
                 ("closed", vec![Abandon]),
+                same("opening"),
+                same("opening"),
             ],
             vec![
                 same("ready"),
@@ -336,6 +385,8 @@ mod tests {
                 ("disabled", vec![CloseClient]),
                 same("ready"),
                 ("closed", vec![CloseClient]),
+                ("failed", vec![CloseClient]),
+                same("ready"),
             ],
             vec![
                 same("waiting"),
@@ -350,6 +401,8 @@ mod tests {
                 same("disabled"),
                 same("waiting"),
                 same("closed"),
+                same("waiting"),
+                open(),
             ],
             vec![
                 open(),
@@ -364,6 +417,8 @@ mod tests {
                 same("disabled"),
                 same("failed"),
                 same("closed"),
+                same("failed"),
+                same("failed"),
             ],
             vec![
                 same("needs-auth"),
@@ -378,6 +433,8 @@ mod tests {
                 same("disabled"),
                 same("needs-auth"),
                 same("closed"),
+                same("needs-auth"),
+                same("needs-auth"),
             ],
             vec![
                 same("disabled"),
@@ -392,8 +449,10 @@ mod tests {
                 same("disabled"),
                 same("idle"),
                 same("closed"),
+                same("disabled"),
+                same("disabled"),
             ],
-            vec![("closed", vec![]); 12],
+            vec![("closed", vec![]); 14],
         ];
         for (state_number, row) in expected.iter().enumerate() {
             for (event_number, (after, effects)) in row.iter().enumerate() {
@@ -420,20 +479,23 @@ mod tests {
             state = go(state, Event::Timer, now).0;
         }
         assert_eq!(delays, [1, 2, 4, 8, 16]);
-        let State::Failed { error, retry_at } = &state else { panic!("{state:?}") };
+        let State::Failed { error, retry_at, .. } = &state else { panic!("{state:?}") };
         assert_eq!(error.code(), ErrorCode::RetriesExhausted);
         assert_eq!(*retry_at, now + FAILED_RETRY);
         assert_eq!(name(&go(state.clone(), Event::Use, now).0), "failed", "not more often than every 30 s");
-        let State::Opening { tries } = go(state, Event::Use, now + FAILED_RETRY).0 else { panic!() };
-        let (again, _) =
-            go(State::Opening { tries }, Event::OpenFailed(FailureKind::Passing, super::tests::error()), now);
+        let State::Opening { tries, .. } = go(state, Event::Use, now + FAILED_RETRY).0 else { panic!() };
+        let (again, _) = go(
+            State::Opening { tries, trips: 0 },
+            Event::OpenFailed(FailureKind::Passing, super::tests::error()),
+            now,
+        );
         assert_eq!(name(&again), "failed", "in failed, use tries once");
     }
 
     #[test]
     fn lif_04_a_short_lived_connection_does_not_reset_the_count() {
         let now = Instant::now();
-        let ready = State::Ready { since: now, tries: 4 };
+        let ready = State::Ready { since: now, tries: 4, trips: 0 };
         let soon = now + Duration::from_secs(9);
         let State::Waiting { tries: 4, until, .. } = go(ready.clone(), Event::Lost(error()), soon).0 else {
             panic!()
@@ -469,10 +531,132 @@ mod tests {
     fn cal_01_a_forgotten_session_is_renewed_at_once_but_not_for_ever() {
         let now = Instant::now();
         let forgotten = || Event::Lost(McpError::new(ErrorCode::SessionExpired, ""));
-        let (state, effects) = go(State::Ready { since: now, tries: 1 }, forgotten(), now);
-        assert!(matches!(state, State::Opening { tries: 2 }));
+        let (state, effects) = go(State::Ready { since: now, tries: 1, trips: 0 }, forgotten(), now);
+        assert!(matches!(state, State::Opening { tries: 2, .. }));
         assert_eq!(effects, [Effect::CloseClient, Effect::Open]);
-        let (state, _) = go(State::Ready { since: now, tries: 6 }, forgotten(), now);
+        let (state, _) = go(State::Ready { since: now, tries: 6, trips: 0 }, forgotten(), now);
         assert_eq!(name(&state), "failed");
+    }
+
+    #[test]
+    fn lif_04_lif_05_an_open_circuit_is_tried_later_and_later() {
+        let mut now = Instant::now();
+        let mut state = State::Ready { since: now, tries: 1, trips: 0 };
+        state = go(state, Event::Tripped(error()), now).0;
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            let State::Failed { error: shown, retry_at, .. } = &state else { panic!("{state:?}") };
+            assert_eq!(shown.code(), ErrorCode::CircuitOpen);
+            let retry_at = *retry_at;
+            pauses.push((retry_at - now).as_secs());
+            let early = retry_at - Duration::from_millis(1);
+            for event in [Event::Use, Event::Timer] {
+                assert_eq!(name(&go(state.clone(), event, early).0), "failed", "nobody gets through");
+            }
+            now = retry_at;
+            let (trial, effects) = go(state, Event::Timer, now);
+            assert_eq!((name(&trial), effects), ("opening", vec![Effect::Open]), "by itself");
+            state = go(trial, Event::OpenFailed(FailureKind::Passing, error()), now).0;
+        }
+        assert_eq!(pauses, [30, 60, 120, 240, 300, 300]);
+    }
+
+    #[test]
+    fn lif_05_a_trial_that_trips_again_at_once_doubles_the_pause_a_proven_one_starts_over() {
+        let now = Instant::now();
+        let ready = State::Ready { since: now, tries: 1, trips: 2 };
+        let pause = |at: Instant| match go(ready.clone(), Event::Tripped(error()), at).0 {
+            State::Failed { retry_at, .. } => (retry_at - at).as_secs(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(pause(now), 120);
+        assert_eq!(pause(now + PROVEN_AFTER), 30);
+    }
+
+    /// LIF-01, as written there.
+    const TRANSITIONS: [(&str, &str); 13] = [
+        ("pending", "connected"),
+        ("pending", "failed"),
+        ("pending", "needs-auth"),
+        ("pending", "disabled"),
+        ("connected", "failed"),
+        ("connected", "needs-auth"),
+        ("connected", "disabled"),
+        ("connected", "pending"),
+        ("failed", "pending"),
+        ("failed", "disabled"),
+        ("needs-auth", "pending"),
+        ("needs-auth", "disabled"),
+        ("disabled", "pending"),
+    ];
+
+    /// What a model of the world around may do in a moment.
+    fn random_event() -> impl proptest::strategy::Strategy<Value = (Event, u64)> {
+        use proptest::prelude::*;
+        let event = prop_oneof![
+            Just(Event::Use),
+            Just(Event::Open),
+            Just(Event::Opened),
+            Just(Event::OpenFailed(FailureKind::Passing, error())),
+            Just(Event::OpenFailed(FailureKind::Lasting, error())),
+            Just(Event::OpenFailed(FailureKind::Challenge, error())),
+            Just(Event::Lost(error())),
+            Just(Event::Lost(McpError::new(ErrorCode::SessionExpired, ""))),
+            Just(Event::Tripped(error())),
+            Just(Event::Wake),
+            Just(Event::Timer),
+            Just(Event::Release),
+            Just(Event::Disable),
+            Just(Event::Enable),
+            Just(Event::Close),
+        ];
+        (event, 0_u64..40_000)
+    }
+
+    proptest::proptest! {
+        /// Whatever happens in whatever order: at most one attempt and one client at a time, each is ended
+        /// before the next begins, transitions are those of LIF-01, and waiting has an end.
+        #[test]
+        fn lif_01_any_order_of_events(events in proptest::collection::vec(random_event(), 1..80)) {
+            let mut now = Instant::now();
+            let (mut opening, mut client) = (false, false);
+            let mut state = State::Idle;
+            for (event, millis) in events {
+                now += Duration::from_millis(millis);
+                let before = state.clone();
+                // The supervisor tells of an attempt and a client only while it has one.
+                match &event {
+                    Event::Opened | Event::OpenFailed(..) if !opening => continue,
+                    Event::Lost(_) | Event::Tripped(_) if !client => continue,
+                    Event::Opened => (opening, client) = (false, true),
+                    Event::OpenFailed(..) => opening = false,
+                    _ => {}
+                }
+                let (after, effects) = go(before.clone(), event, now);
+                for effect in effects {
+                    match effect {
+                        Effect::CloseClient => assert!(std::mem::take(&mut client), "ends what there is"),
+                        Effect::AbandonOpening => assert!(std::mem::take(&mut opening), "stops what there is"),
+                        Effect::Open => assert!(!std::mem::replace(&mut opening, true) && !client, "one only"),
+                    }
+                }
+                assert_eq!((opening, client), match &after {
+                    State::Opening { .. } => (true, false),
+                    State::Ready { .. } => (false, true),
+                    _ => (false, false),
+                }, "{} -> {}", name(&before), name(&after));
+                if let State::Waiting { until, .. } = &after {
+                    assert!(*until <= now + Duration::from_secs(30));
+                }
+                if let State::Failed { retry_at, .. } = &after {
+                    assert!(*retry_at <= now + CIRCUIT_PAUSES.1);
+                }
+                assert!(matches!(before, State::Closed) <= matches!(after, State::Closed), "closed stays");
+                let (from, to) = (PublicState::of(&before).as_str(), PublicState::of(&after).as_str());
+                let allowed = from == to || matches!(after, State::Closed) || TRANSITIONS.contains(&(from, to));
+                assert!(allowed, "{from} -> {to}");
+                state = after;
+            }
+        }
     }
 }

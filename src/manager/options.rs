@@ -15,9 +15,11 @@ use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::policy::Gate;
 use crate::config::settings::{RuleLists, Said};
-use crate::config::spec::{ProxyChoice, TlsSpec};
+use crate::config::spec::{ProxyChoice, StartPolicy, TlsSpec};
 use crate::config::{ConfigOptions, Places};
 use crate::connection::backoff::Backoff;
+use crate::connection::liveness::Pulse;
+use crate::connection::pool::StartPools;
 use crate::connection::settings::{Clocks, ConnectionSettings};
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
@@ -160,6 +162,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_TOOL_NAME: usize = 64;
 /// Default of `maxMessageBytes` and `maxQueuedBytes`.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Values of `start`.
+const START: [(&str, StartPolicy); 3] =
+    [("eager", StartPolicy::Eager), ("lazy", StartPolicy::Lazy), ("required", StartPolicy::Required)];
 /// Default of `reservedServerNames` (NAM-07).
 const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
 
@@ -236,6 +241,10 @@ fn count(members: &Members<'_>, name: &str, default: usize) -> Result<usize, Mcp
         Some(0) => Err(invalid(name, "expected a number of at least 1")),
         other => Ok(other.unwrap_or(default)),
     }
+}
+
+fn at_least_one(members: &Members<'_>, name: &str) -> Result<Option<usize>, McpError> {
+    Ok(members.get(name).map(|_| count(members, name, 0)).transpose()?.filter(|number| *number > 0))
 }
 
 fn choice<T: Copy>(members: &Members<'_>, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, McpError> {
@@ -317,10 +326,9 @@ fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
     for name in ["keepAlive", "sdkToolPrefix", "watchConfig"] {
         take::<bool>(members, name)?;
     }
-    for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {
+    for name in ["toolConcurrency", "maxInputRounds"] {
         count(members, name, 1)?;
     }
-    choice(members, "start", &[("eager", ()), ("lazy", ()), ("required", ())])?;
     choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
     Ok(())
 }
@@ -410,6 +418,12 @@ fn connection_settings(
     Ok(ConnectionSettings {
         clocks,
         backoff: backoff(members)?,
+        start: choice(members, "start", &START)?.unwrap_or(StartPolicy::Eager),
+        pulse: Pulse::default(),
+        pools: StartPools::new(
+            at_least_one(members, "localConcurrency")?,
+            at_least_one(members, "remoteConcurrency")?,
+        ),
         lists: ListLimits {
             pages: count(members, "maxListPages", lists.pages)?,
             items: count(members, "maxListItems", lists.items)?,

@@ -13,13 +13,13 @@ use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
-use crate::client::Request;
 use crate::client::progress::ProgressSink;
+use crate::connection::request::Ask;
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Delivery, ErrorCode, McpError, PermissionLayer};
+use crate::error::{ErrorCode, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
@@ -27,7 +27,6 @@ use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::permission::{Decision, Remember, Verdict};
 use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
-use crate::transport::Mirrored;
 
 /// Which tool is meant.
 #[derive(Clone, Debug)]
@@ -88,13 +87,18 @@ impl Manager {
         {
             return Err(not_in_view(server));
         }
-        let mut connections = self.lists_of(server).await?;
+        let mut connections = self.listed(server).await?;
         if let Some(view) = &view {
             connections.retain(|(connection, _)| view.has_server(connection.name()));
         }
         let reads = connections.iter().map(|(connection, live)| {
             let (connection, live) = (connection.clone(), live.clone());
-            tokio::spawn(async move { connection.tools(&live).await.map(drop) })
+            tokio::spawn(async move {
+                match live {
+                    Some(live) => connection.tools(&live).await.map(drop),
+                    None => Ok(()),
+                }
+            })
         });
         for read in reads.collect::<Vec<_>>() {
             if let (Ok(Err(error)), Some(_)) = (read.await, server) {
@@ -104,7 +108,7 @@ impl Manager {
         let registry = self.registry();
         let mut text = String::from("[");
         for (connection, _) in &connections {
-            if connection.snapshot().state() != PublicState::Connected {
+            if !is_shown(connection) {
                 continue;
             }
             for entry in registry.tools_of(connection.name()) {
@@ -123,6 +127,29 @@ impl Manager {
         }
         text.push(']');
         Ok(text)
+    }
+
+    /// The servers whose tools or prompts are asked for, in the order of names: those that are connected, and
+    /// those that start late, from what they offered when they last ran (LIF-09).
+    pub(super) async fn listed(
+        &self,
+        server: Option<&str>,
+    ) -> Result<Vec<(Connection, Option<Live>)>, McpError> {
+        if let Some(server) = server {
+            let connection = self.connection(server).await?;
+            if connection.lists_without_connection() {
+                return Ok(vec![(connection, None)]);
+            }
+            let live = self.lists_of(Some(server)).await?;
+            return Ok(live.into_iter().map(|(connection, live)| (connection, Some(live))).collect());
+        }
+        self.connected_once().await?;
+        let table = self.table();
+        let listed = table.values().filter_map(|one| match one.live() {
+            None if one.lists_without_connection() => Some((one.clone(), None)),
+            live => Some((one.clone(), Some(live?))),
+        });
+        Ok(listed.collect())
     }
 
     /// The connected servers whose lists are asked for.
@@ -277,7 +304,7 @@ impl Manager {
         }
     }
 
-    /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
+    /// Sends the call; once more with fresh definitions where the server refuses the headers built from the old ones.
     async fn send_tool_call(
         &self,
         entry: &ToolEntry,
@@ -285,37 +312,22 @@ impl Manager {
         deadline: &Arc<Deadline>,
         progress: Option<&ProgressSink>,
     ) -> Result<RawText, McpError> {
-        let mut gone = None;
-        let mut refreshed = false;
-        loop {
-            let live = entry.connection.ready(deadline, gone).await?;
-            let request = Request {
-                method: "tools/call",
-                params,
-                deadline,
-                mirrored: Mirrored::default(),
-                progress: progress.cloned(),
-            };
-            let reply = tokio::select! {
-                biased;
-                reply = live.client.request(request) => reply,
-                never = self.report_long_call(entry, deadline) => match never {},
-            };
-            match reply {
-                Err(error) if gone.is_none() && was_not_sent(&error) => gone = Some(live.generation),
-                Err(error) if !refreshed && headers_differ(&error) => {
-                    // The schema that the headers were built from has changed (mcp:HDR-24).
-                    refreshed = true;
-                    entry.connection.catalog().tools.mark_stale();
-                    entry.connection.tools(&live).await?;
-                }
-                other => {
-                    if other.is_ok() {
-                        entry.connection.heard();
-                    }
-                    return other;
-                }
+        let connection = &entry.connection;
+        let ask = Ask { method: "tools/call", params, deadline, progress };
+        let reply = tokio::select! {
+            biased;
+            reply = connection.request(&ask) => reply,
+            never = self.report_long_call(entry, deadline) => match never {},
+        };
+        match reply {
+            // The schema that the headers were built from has changed (mcp:HDR-24).
+            Err(error) if headers_differ(&error) => {
+                let live = connection.ready(deadline, None).await?;
+                connection.catalog().tools.mark_stale();
+                connection.tools(&live).await?;
+                connection.request(&ask).await
             }
+            reply => reply,
         }
     }
 
@@ -463,6 +475,11 @@ impl Manager {
     }
 }
 
+/// Whether the names of a server are shown now (TOL-03).
+pub(super) fn is_shown(connection: &Connection) -> bool {
+    connection.snapshot().state() == PublicState::Connected || connection.lists_without_connection()
+}
+
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
 fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
     if json_scan::scan(text).depth <= json_scan::MAX_DEPTH {
@@ -496,15 +513,6 @@ pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -
         None => what,
     };
     McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
-}
-
-/// Nothing was sent, or the server has refused it because it has forgotten the session.
-fn was_not_sent(error: &McpError) -> bool {
-    match error.facts().delivered {
-        Some(Delivery::No) => matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited),
-        Some(Delivery::Refused) => error.code() == ErrorCode::SessionExpired,
-        _ => false,
-    }
 }
 
 fn headers_differ(error: &McpError) -> bool {
@@ -582,26 +590,16 @@ impl Manager {
         } else {
             Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
         };
-        let live = connection.ready(&deadline, None).await?;
-        let send = || {
-            live.client.request(Request {
-                method,
-                params: &wire,
-                deadline: &deadline,
-                mirrored: Mirrored::default(),
-                progress: options.progress.clone(),
-            })
-        };
-        let reply = match send().await {
+        let ask = Ask { method, params: &wire, deadline: &deadline, progress: options.progress.as_ref() };
+        let reply = match connection.request(&ask).await {
             Err(error) if method == "tools/call" && headers_differ(&error) => {
+                let live = connection.ready(&deadline, None).await?;
                 connection.catalog().tools.mark_stale();
                 connection.tools(&live).await?;
-                send().await
+                connection.request(&ask).await?
             }
-            reply => reply,
+            reply => reply?,
         };
-        let reply = reply?;
-        connection.heard();
         Ok(reply.into_string())
     }
 }
