@@ -232,7 +232,7 @@ fn hint(error: &McpError) -> Option<&'static str> {
     use crate::error::ErrorCode;
     match error.code() {
         ErrorCode::SpawnFailed => {
-            Some("Check command, PATH and working directory of the server's definition")
+            Some("Check command, PATH (see shellEnv) and working directory of the server's definition")
         }
         ErrorCode::ConnectTimeout => Some(
             "Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers",
@@ -248,6 +248,12 @@ fn hint(error: &McpError) -> Option<&'static str> {
             Some("Configure the URL that the server redirects to, if it is the right one")
         }
         ErrorCode::VersionUnsupported => Some("Update the server or this package"),
+        ErrorCode::CircuitOpen => {
+            Some("It is tried again at nextRetryAt by itself; reconnect() tries at once")
+        }
+        ErrorCode::RetriesExhausted => {
+            Some("Its next use after nextRetryAt tries again; reconnect() tries at once")
+        }
         _ => None,
     }
 }

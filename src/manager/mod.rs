@@ -4,6 +4,7 @@
 mod approval;
 mod audit;
 pub mod configuration;
+mod listing;
 pub mod options;
 mod persist;
 pub mod prompts;

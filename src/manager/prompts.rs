@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Manager;
+use super::listing::is_shown;
 use super::registry::PromptEntry;
-use super::tools::{CallOptions, is_shown, shown, unknown};
+use super::tools::{CallOptions, shown, unknown};
 use crate::call::output::{OutputRules, map_prompt};
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;

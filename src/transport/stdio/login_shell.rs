@@ -158,7 +158,10 @@ mod tests {
 
     #[tokio::test]
     async fn bey_03_b2_the_path_of_the_shell_wins_over_that_of_the_desktop() {
-        let noisy = shell("noisy", "#!/bin/sh\necho welcome\nPATH=/from/rc:$PATH\nexport PATH\nexec /bin/sh -c \"$4\"\n");
+        let noisy = shell(
+            "noisy",
+            "#!/bin/sh\necho welcome\nPATH=/from/rc:$PATH\nexport PATH\nexec /bin/sh -c \"$4\"\n",
+        );
         let merged = with_login_shell(&host(&noisy)).await.unwrap();
         assert_eq!(merged.get("PATH"), Some("/from/rc:/usr/bin:/bin"));
         assert_eq!(merged.get("KEEP"), Some("host"));

@@ -72,9 +72,8 @@ fn start(
     let launch = prepare(recipe, environment)?;
     let marker = strays::new_marker();
     let expectation = death_link::expect_birth();
-    let container = container::recognise(&recipe.command, &recipe.args).and_then(|run| {
-        run.prepare(&launch.program, &recipe.args, &launch.variables, &launch.cwd, &marker)
-    });
+    let container = container::recognise(&recipe.command, &recipe.args)
+        .and_then(|run| run.prepare(&launch.program, &recipe.args, &launch.variables, &launch.cwd, &marker));
     let (container, args) = container.unzip();
     let args = args.unwrap_or_else(|| recipe.args.iter().map(OsString::from).collect());
     let mut child = command(recipe, &launch, &args, &marker)
