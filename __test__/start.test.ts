@@ -1,5 +1,5 @@
 /** Which servers start when, how many at once, and what is known of those that have not run yet. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { McpManager, type StdioServerConfig } from '..';
@@ -73,6 +73,8 @@ describe('lazy servers', () => {
       expect(names(await manager.listTools())).toEqual(['mcp__s__echo']);
       expect(manager.status('s')?.state).toBe('pending');
     });
+    for (const file of readdirSync(stateDir))
+      expect(readFileSync(join(stateDir, file), 'utf8')).not.toContain('one-token');
     await withManager({ stateDir, servers: server('another-token') }, async (manager) => {
       expect(await manager.listTools()).toEqual([]);
     });

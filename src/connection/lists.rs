@@ -48,7 +48,7 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
             report(&owner, findings);
             drop_unmirrorable(&owner, &live, &mut tools);
             live.client.learn_tools(&tools);
-            keep(&owner, Kept::Tools, &pages);
+            keep(&owner, Kept::Tools, &pages).await;
             Ok(tools)
         })
     };
@@ -70,7 +70,7 @@ pub(crate) async fn prompts(shared: &Arc<Shared>, live: &Live) -> Items<PromptDe
             owner.catalog.prompts.set_hint(hint_of(&live, &pages));
             let (prompts, findings) = prompt::map_prompts(&owner.spec.name, &pages.items("prompts"));
             report(&owner, findings);
-            keep(&owner, Kept::Prompts, &pages);
+            keep(&owner, Kept::Prompts, &pages).await;
             Ok(prompts)
         })
     };
@@ -178,16 +178,14 @@ fn drop_unmirrorable(shared: &Shared, live: &Live, tools: &mut Vec<ToolDefinitio
     });
 }
 
-/// Keeps a list for the time before the next start, where the server starts late (LIF-09).
-fn keep(shared: &Arc<Shared>, kept: Kept, pages: &Pages) {
+/// Keeps a list for the time before the next start, where the server starts late (LIF-09). Awaited, so that a host
+/// which has got the list and ends leaves it behind.
+async fn keep(shared: &Arc<Shared>, kept: Kept, pages: &Pages) {
     let Some(manifest) = shared.manifest.clone() else { return };
     let items = pages.items(kept.member()).into_iter().map(ToOwned::to_owned).collect();
-    let shared = Arc::clone(shared);
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = manifest.keep(kept, items) {
-            shared.diagnose(Diagnostic::warning("MANIFEST_NOT_KEPT", error.message()));
-        }
-    });
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || manifest.keep(kept, items)).await {
+        shared.diagnose(Diagnostic::warning("MANIFEST_NOT_KEPT", error.message()));
+    }
 }
 
 fn report(shared: &Shared, findings: Vec<Diagnostic>) {
