@@ -54,7 +54,9 @@ impl Connection {
             let outcome = live.client.request(request).await;
             self.shared.judge(&live, since, outcome.as_ref().err());
             match outcome {
-                Err(error) if gone.is_none() && did_not_run(&error) => gone = Some(live.generation),
+                Err(error) if gone.is_none() && did_not_run(&error) && self.shared.health.may_repeat() => {
+                    gone = Some(live.generation);
+                }
                 other => return other,
             }
         }
@@ -95,6 +97,35 @@ fn sign_of(error: Option<&McpError>) -> Sign {
     }
 }
 
+/// How often requests may be sent again: many at once when a connection with many callers is lost, few for ever (Q6).
+#[derive(Debug)]
+struct RepeatBudget {
+    left: f64,
+    since: Instant,
+}
+
+impl RepeatBudget {
+    /// Repetitions that may come at once.
+    const MOST: f64 = 1_000.0;
+    /// Repetitions that are earned in a second.
+    const PER_SECOND: f64 = 20.0;
+
+    fn full(now: Instant) -> Self {
+        Self { left: Self::MOST, since: now }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let earned = now.saturating_duration_since(self.since).as_secs_f64() * Self::PER_SECOND;
+        self.left = (self.left + earned).min(Self::MOST);
+        self.since = now;
+        let enough = self.left >= 1.0;
+        if enough {
+            self.left -= 1.0;
+        }
+        enough
+    }
+}
+
 /// Signs of health of a connection, over all its clients.
 #[derive(Debug)]
 pub(crate) struct Health {
@@ -103,12 +134,15 @@ pub(crate) struct Health {
     heard: AtomicU64,
     strikes: AtomicU32,
     last_strike: Mutex<Option<Instant>>,
+    repeats: Mutex<RepeatBudget>,
 }
 
 impl Default for Health {
     fn default() -> Self {
+        let now = Instant::now();
         Self {
-            base: Instant::now(),
+            base: now,
+            repeats: Mutex::new(RepeatBudget::full(now)),
             heard: AtomicU64::new(0),
             strikes: AtomicU32::new(0),
             last_strike: Mutex::default(),
@@ -122,6 +156,11 @@ impl Health {
         let since = u64::try_from(self.base.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.heard.store(since, Ordering::Relaxed);
         self.strikes.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether one more request may be sent again.
+    fn may_repeat(&self) -> bool {
+        lock(&self.repeats).take(Instant::now())
     }
 
     /// When the last proof of life came.
@@ -182,6 +221,17 @@ mod tests {
         assert!(!health.strike(later().await));
         assert!(health.strike(later().await));
         assert!(!health.strike(later().await), "counted anew");
+    }
+
+    #[test]
+    fn q6_repetitions_are_bounded_per_server() {
+        let start = Instant::now();
+        let mut budget = RepeatBudget::full(start);
+        let most = (0..5_000).filter(|_| budget.take(start)).count();
+        assert_eq!(most, 1_000, "all callers of a lost connection");
+        assert!(!budget.take(start + Duration::from_millis(10)));
+        let later = start + Duration::from_secs(5);
+        assert_eq!((0..5_000).filter(|_| budget.take(later)).count(), 100, "few for ever");
     }
 
     #[test]

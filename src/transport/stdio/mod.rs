@@ -22,9 +22,9 @@ mod death_link;
 #[cfg(unix)]
 mod exit;
 mod intake;
-mod nearness;
 #[cfg(unix)]
 pub mod login_shell;
+mod nearness;
 #[cfg(unix)]
 mod process_group;
 #[cfg(target_os = "linux")]
