@@ -130,7 +130,12 @@ describe('the circuit', () => {
       await manager.connect();
       const codes: (string | undefined)[] = [];
       for (let n = 0; n < 5; n += 1)
-        codes.push(await manager.callTool('mcp__s__echo').then(() => 'ok', ({ code }) => code as string));
+        codes.push(
+          await manager.callTool('mcp__s__echo').then(
+            () => 'ok',
+            ({ code }) => code as string,
+          ),
+        );
       expect(codes).toEqual(['HTTP_STATUS', 'HTTP_STATUS', 'ok', 'HTTP_STATUS', 'HTTP_STATUS']);
       expect(manager.status('s')?.state).toBe('connected');
     });

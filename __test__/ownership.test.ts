@@ -15,13 +15,26 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { McpManager, type StdioServerConfig } from '..';
-import { DEFAULTS, eventually, fixture, gone, isAlive, root, runHost, runNode, temporaryDirectory, withManager } from './harness';
+import {
+  DEFAULTS,
+  eventually,
+  fixture,
+  gone,
+  isAlive,
+  root,
+  runHost,
+  runNode,
+  temporaryDirectory,
+  withManager,
+} from './harness';
 
 const linux = process.platform === 'linux';
 
 /** Starts a program of `fixtures/hosts/`; the lines of its output arrive in the list. */
 function startHost(file: string, args: string[]): { host: ChildProcess; lines: string[] } {
-  const host = spawn(process.execPath, [fixture('hosts', file), ...args], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const host = spawn(process.execPath, [fixture('hosts', file), ...args], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   onTestFinished(() => void host.kill('SIGKILL'));
   const lines: string[] = [];
   createInterface(host.stdout!).on('line', (line) => lines.push(line));
@@ -121,7 +134,8 @@ describe.runIf(linux)('containers', () => {
     });
     return { server, container, log: () => readFileSync(log, 'utf8').trim().split('\n') };
   }
-  const leftovers = () => readdirSync(tmpdir()).filter((name) => name.startsWith('mcp-switchboard-container-'));
+  const leftovers = () =>
+    readdirSync(tmpdir()).filter((name) => name.startsWith('mcp-switchboard-container-'));
 
   test.each([
     ['docker', 'is polite', []],

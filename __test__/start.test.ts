@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { McpManager, type StdioServerConfig } from '..';
+import type { StdioServerConfig } from '..';
 import {
   caught,
   eventually,
@@ -120,7 +120,9 @@ describe('required servers and ready()', () => {
         ['b', 'connected'],
         ['hangs', 'pending'],
       ]);
-      expect((await manager.ready({ timeoutMs: 200 })).find(({ name }) => name === 'hangs')?.state).toBe('pending');
+      expect((await manager.ready({ timeoutMs: 200 })).find(({ name }) => name === 'hangs')?.state).toBe(
+        'pending',
+      );
       expect(Date.now() - begin).toBeLessThan(10_000);
       expect((await caught(manager.ready({ servers: ['nobody'] }))).code).toBe('SERVER_UNKNOWN');
     });
