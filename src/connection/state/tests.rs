@@ -225,9 +225,7 @@ fn lif_04_a_short_lived_connection_does_not_reset_the_count() {
     };
     assert_eq!(until - soon, Duration::from_secs(8));
     let late = now + PROVEN_AFTER;
-    let State::Waiting { tries: 1, until, .. } = go(ready, Event::Lost(error()), late).0 else {
-        panic!()
-    };
+    let State::Waiting { tries: 1, until, .. } = go(ready, Event::Lost(error()), late).0 else { panic!() };
     assert_eq!(until - late, Duration::from_secs(1));
 }
 
@@ -237,7 +235,7 @@ fn sse_02_the_pause_a_server_asks_for_counts_once() {
     let after = |tries, millis| {
         let error = error().with(|facts| facts.retry_after = Some(Duration::from_millis(millis)));
         let State::Waiting { until, .. } =
-            go(State::Ready { since: now, tries }, Event::Lost(error), now).0
+            go(State::Ready { since: now, tries, trips: 0 }, Event::Lost(error), now).0
         else {
             panic!()
         };
