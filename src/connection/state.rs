@@ -187,26 +187,28 @@ fn leave(state: &State) -> Vec<Effect> {
 }
 
 fn while_opening(
-    (tries, trips): (u32, u32),
+    (tries, circuit): (u32, u32),
     event: Event,
     now: Instant,
     (backoff, jitter): (Backoff, f64),
 ) -> State {
     match event {
-        Event::Opened => State::Ready { since: now, tries, trips },
+        Event::Opened => State::Ready { since: now, tries, trips: circuit },
         Event::OpenFailed(FailureKind::Challenge, error) => State::NeedsAuth { error },
         Event::OpenFailed(FailureKind::Lasting, error) => {
             State::Failed { error, retry_at: now + FAILED_RETRY, trips: 0 }
         }
-        Event::OpenFailed(FailureKind::Passing, error) if trips > 0 => open_circuit(trips + 1, error, now),
+        Event::OpenFailed(FailureKind::Passing, error) if circuit > 0 => {
+            open_circuit(circuit + 1, error, now)
+        }
         Event::OpenFailed(FailureKind::Passing, error) => retry(tries, error, now, backoff, jitter),
-        _ => State::Opening { tries, trips },
+        _ => State::Opening { tries, trips: circuit },
     }
 }
 
 fn while_ready(
     since: Instant,
-    (tries, trips): (u32, u32),
+    (tries, circuit): (u32, u32),
     event: Event,
     now: Instant,
     (backoff, jitter): (Backoff, f64),
@@ -224,11 +226,11 @@ fn while_ready(
             (retry(failed, error, now, backoff, jitter), vec![Effect::CloseClient])
         }
         Event::Tripped(error) => {
-            let trips = if proven { 1 } else { trips + 1 };
-            (open_circuit(trips, error, now), vec![Effect::CloseClient])
+            let opened = if proven { 1 } else { circuit + 1 };
+            (open_circuit(opened, error, now), vec![Effect::CloseClient])
         }
         Event::Open => (State::Opening { tries: 1, trips: 0 }, vec![Effect::CloseClient, Effect::Open]),
-        _ => (State::Ready { since, tries, trips }, Vec::new()),
+        _ => (State::Ready { since, tries, trips: circuit }, Vec::new()),
     }
 }
 

@@ -85,6 +85,17 @@ pub(super) fn recognise<'a>(command: &str, args: &'a [String]) -> Option<Contain
     Some(ContainerRun { globals, head: at + 1, own_file })
 }
 
+/// With what the engine runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// Its client.
+    pub(super) engine: &'a Path,
+    /// Its environment.
+    pub(super) variables: &'a BTreeMap<String, String>,
+    /// Its working directory.
+    pub(super) cwd: &'a Path,
+}
+
 /// A container to come, and the program that will stop it.
 #[derive(Debug)]
 pub(super) struct Container {
@@ -96,12 +107,11 @@ impl ContainerRun<'_> {
     /// the system refuses: then the client's end has to do.
     pub(super) fn prepare(
         &self,
-        engine: &Path,
         args: &[String],
-        variables: &BTreeMap<String, String>,
-        cwd: &Path,
+        place: &Place<'_>,
         marker: &str,
     ) -> Option<(Container, Vec<OsString>)> {
+        let Place { engine, variables, cwd } = *place;
         let (head, tail) = args.split_at(self.head);
         let own = self.own_file.map(|file| cwd.join(file));
         let directory = if own.is_none() { Some(private_directory(marker)?) } else { None };

@@ -41,8 +41,7 @@ pub async fn with_login_shell(host: &Environment) -> Result<Environment, String>
 async fn ask(shell: &Path, host: &Environment, limit: Duration) -> Result<BTreeMap<String, String>, String> {
     let mark = mark();
     // `env -0` where it exists: values may hold line breaks.
-    let script =
-        format!("printf {mark}; /usr/bin/env -0 2>/dev/null || /usr/bin/env; printf {mark}", mark = mark);
+    let script = format!("printf {mark}; /usr/bin/env -0 2>/dev/null || /usr/bin/env; printf {mark}");
     let name = shell.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let flags: &[&str] = if matches!(name, "csh" | "tcsh") { &["-ic"] } else { &["-i", "-l", "-c"] };
     let mut command = Command::from(session::own_session(shell));

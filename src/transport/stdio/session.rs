@@ -10,17 +10,13 @@ const SETSID: [&str; 2] = ["/usr/bin/setsid", "/bin/setsid"];
 /// A command that becomes `program` in its own group and, where the `setsid` program exists, its own session: a host
 /// cannot give it one without `unsafe`.
 pub(super) fn own_session(program: &Path) -> Command {
-    match SETSID.iter().find(|setsid| Path::new(setsid).is_file()) {
+    if let Some(setsid) = SETSID.iter().find(|setsid| Path::new(setsid).is_file()) {
         // It makes a session only while it leads no group, then becomes the program.
-        Some(setsid) => {
-            let mut command = Command::new(setsid);
-            command.arg(program);
-            command
-        }
-        None => {
-            let mut command = Command::new(program);
-            command.process_group(0);
-            command
-        }
+        let mut command = Command::new(setsid);
+        command.arg(program);
+        return command;
     }
+    let mut command = Command::new(program);
+    command.process_group(0);
+    command
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::process::Pid;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use super::container::{self, Container};
+use super::container::{self, Container, Place};
 use super::environment::{MARKER, child_environment};
 use super::process_group::ProcessGroup;
 use super::program::{self, DEFAULT_PATH, SearchPath};
@@ -72,8 +72,9 @@ fn start(
     let launch = prepare(recipe, environment)?;
     let marker = strays::new_marker();
     let expectation = death_link::expect_birth();
+    let place = Place { engine: &launch.program, variables: &launch.variables, cwd: &launch.cwd };
     let container = container::recognise(&recipe.command, &recipe.args)
-        .and_then(|run| run.prepare(&launch.program, &recipe.args, &launch.variables, &launch.cwd, &marker));
+        .and_then(|run| run.prepare(&recipe.args, &place, &marker));
     let (container, args) = container.unzip();
     let args = args.unwrap_or_else(|| recipe.args.iter().map(OsString::from).collect());
     let mut child = command(recipe, &launch, &args, &marker)
