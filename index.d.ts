@@ -222,8 +222,19 @@ export interface McpManagerOptions {
   roots?: string[];
   /** Where state (approvals, which era and which way servers speak, for a week) and outputs live; `false`: in memory only. Default `false` with `config: false`, else a directory of the user. */
   stateDir?: string | false;
-  /** When servers are started: with `connect()` (`eager`), also failing `connect()` when one fails (`required`), or at the first use (`lazy`). Default `eager`. */
+  /**
+   * When servers are started: with `connect()` (`eager`), also failing `connect()` when one fails (`required`), or at
+   * the first use (`lazy`): a call, `connect(name)`, `ready({ servers })`, or a list of that server alone. What a `lazy`
+   * server offered when it last ran is kept in `stateDir`; `listTools()` and `listPrompts()` show it before it runs.
+   * Default `eager`.
+   */
   start?: 'eager' | 'lazy' | 'required';
+  /**
+   * `auto`: local servers get the environment of the person's login shell (read once, with a time limit; never on
+   * Windows) in place of this program's, as far as servers get it at all; a server's own `env` wins. For programs started
+   * from a desktop icon, whose `PATH` is short. Default `false`.
+   */
+  shellEnv?: 'auto' | false;
   /** What becomes of servers' standard error: `log` events and `stderrTail` (`capture`), or this process's own (`inherit`). Default `capture`. */
   stderr?: 'capture' | 'inherit';
   /**
@@ -291,9 +302,12 @@ export interface McpManagerOptions {
   maxToolNameLength?: number;
   /** Whether a result with `isError` rejects with `TOOL_ERROR` or is returned like any other. Default `throw`. */
   toolErrors?: 'throw' | 'return';
-  /** How many local servers are started at the same time. Default `max(3, 2 × cores)`. */
+  /**
+   * How many local servers are started at the same time. Others wait for their turn, without any clock running; a
+   * server that says nothing for 3 s gives its turn to the next and goes on. Default `max(3, 2 × cores)`.
+   */
   localConcurrency?: number;
-  /** How many remote servers are connected at the same time. Default 20. */
+  /** The same for servers behind a URL. Default 20. */
   remoteConcurrency?: number;
   /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Servers of the stateless era say so themselves. Default 20 000. */
   catalogTtlMs?: number;
@@ -340,10 +354,14 @@ export interface McpManagerOptions {
     /** Longest wait, in ms. Default 30 000. */
     maxDelayMs?: number;
   };
-  /** Streamable HTTP. */
+  /** Servers over HTTP, Streamable or legacy SSE. */
   http?: {
     /** Tries in a row to go on with an answer whose stream was cut. Default 5. */
     maxResumptions?: number;
+    /** A connection of the handshake era that has been quiet for so long is pinged, in ms. Default 30 000. */
+    pingIntervalMs?: number;
+    /** Longest silence after a ping, in ms; then the connection is lost and made anew. Default 10 000. */
+    pongTimeoutMs?: number;
   };
   /** Trust of servers that set none of their own. Default: the system's authorities and `NODE_EXTRA_CA_CERTS`. */
   tls?: TlsOptions;
@@ -1098,14 +1116,19 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   // life of connections
 
   /**
-   * Loads the configuration if nobody did and connects all servers, side by side. Resolves when each has ended its
-   * first attempt, whatever came of it.
+   * Loads the configuration if nobody did and connects all servers but the `lazy` ones: remote first, then local, side
+   * by side as far as `remoteConcurrency` and `localConcurrency` allow. Each is of use as soon as it is there. Resolves
+   * when each has ended its first attempt, whatever came of it.
    * @throws The error of a server with `start: 'required'` that did not connect.
    */
   connect(options?: { signal?: AbortSignal }): Promise<ServerStatus[]>;
   /** Connects one server; rejects when it did not connect. Concurrent callers share one attempt. */
   connect(server: string, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
-  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives the status of all. */
+  /**
+   * Connects the named servers (default: all but the `lazy` ones), waits until they have ended their first attempt or
+   * `timeoutMs` has passed, then gives the status of all. What is late goes on connecting.
+   * @throws Without `servers`: the error of a server with `start: 'required'` that did not connect in time.
+   */
   ready(options?: {
     /** Servers to wait for. Default all. */
     servers?: string[];

@@ -12,6 +12,8 @@ use crate::client::input::InputDesk;
 use crate::client::open::{self, EraChoice, Opening};
 use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
+use crate::diagnostic::Diagnostic;
+use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError, Phase};
 use crate::host::Host;
 use crate::protocol::negotiation::Channel;
@@ -26,25 +28,46 @@ use crate::transport::{CloseMode, Evidence, Transport};
 /// Why an attempt failed, and what that means for the next one.
 pub(crate) type Failure = (FailureKind, McpError);
 
-/// Makes the connection of a generation. `abandon` ends the attempt early; whatever was started is reaped.
+/// Makes the connection of a generation, once there is a slot for it. `abandon` ends the attempt early; whatever was
+/// started is reaped.
 pub(crate) async fn open(
     shared: Arc<Shared>,
     generation: u64,
     mut abandon: oneshot::Receiver<()>,
 ) -> Result<Live, Failure> {
+    let slot = tokio::select! {
+        biased;
+        slot = shared.settings.pools.slot(&shared.spec.transport) => slot,
+        _ = &mut abandon => {
+            return Err((FailureKind::Passing, given_up()));
+        }
+    };
+    // The clock starts with the slot: waiting for others is nobody's fault (L2).
+    slot.held_by(open_in_slot(&shared, generation, &mut abandon)).await
+}
+
+async fn open_in_slot(
+    shared: &Arc<Shared>,
+    generation: u64,
+    abandon: &mut oneshot::Receiver<()>,
+) -> Result<Live, Failure> {
+    let environment = environment_of(shared).await;
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
     let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
-    let mut first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    let newer_way = Way { older: false, environment: &environment };
+    let older_way = Way { older: true, ..newer_way };
+    let way = if older { older_way } else { newer_way };
+    let mut first = open_one(shared, generation, way, &deadline, abandon).await;
     // An answer contradicts what was remembered; silence says nothing.
     if older && first.as_ref().is_err_and(remote::contradicts_older_way) {
         shared.verdicts.forget();
-        first = open_one(&shared, generation, false, &deadline, &mut abandon).await;
+        first = open_one(shared, generation, newer_way, &deadline, abandon).await;
     }
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
         Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
-            let second = open_one(&shared, generation, true, &deadline, &mut abandon).await;
+            let second = open_one(shared, generation, older_way, &deadline, abandon).await;
             match second {
                 Ok(live) => {
                     shared.verdicts.remember_older_way();
@@ -59,6 +82,30 @@ pub(crate) async fn open(
     Err((failure, error))
 }
 
+/// How a transport is started.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    /// Over HTTP: the event stream of 2024-11-05.
+    older: bool,
+    /// What a process may inherit.
+    environment: &'a Environment,
+}
+
+/// What a process may inherit: the host's environment, or that of the login shell where the host wants it (BEY-03).
+async fn environment_of(shared: &Shared) -> Arc<Environment> {
+    let host = &shared.settings.environment;
+    match (&shared.settings.shell_env, &shared.spec.transport) {
+        (Some(shell), TransportSpec::Stdio(_)) => {
+            let report = |why| {
+                let message = format!("servers get this program's own environment: the login shell {why}");
+                shared.diagnose(Diagnostic::warning("SHELL_ENV_FAILED", message));
+            };
+            shell.get(host, report).await
+        }
+        _ => Arc::clone(host),
+    }
+}
+
 /// Why one way did not lead to a client.
 pub(super) struct Refused {
     pub(super) kind: FailureKind,
@@ -70,7 +117,7 @@ pub(super) struct Refused {
 async fn open_one(
     shared: &Arc<Shared>,
     generation: u64,
-    older: bool,
+    way: Way<'_>,
     deadline: &Deadline,
     abandon: &mut oneshot::Receiver<()>,
 ) -> Result<Live, Refused> {
@@ -95,7 +142,7 @@ async fn open_one(
         };
         given.map_err(refused)?;
     }
-    let transport = start_transport(shared, Arc::clone(&inbound), older, credentials).map_err(refused)?;
+    let transport = start_transport(shared, Arc::clone(&inbound), way, credentials).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -106,7 +153,7 @@ async fn open_one(
         deadline,
         probe: shared.settings.probe,
         channel: channel_of(&shared.spec.transport),
-        choice: if older { EraChoice::Legacy } else { choice_of(shared) },
+        choice: if way.older { EraChoice::Legacy } else { choice_of(shared) },
         verdicts: shared.verdicts.as_ref(),
     });
     let outcome = tokio::select! {
@@ -170,7 +217,7 @@ fn choice_of(shared: &Shared) -> EraChoice {
 fn start_transport(
     shared: &Shared,
     inbound: Arc<Inbound>,
-    older: bool,
+    way: Way<'_>,
     credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
@@ -181,7 +228,7 @@ fn start_transport(
                 shutdown: shared.settings.shutdown,
             };
             let recipe = stdio_recipe(shared, spec);
-            let transport = channel::open(&recipe, &shared.settings.environment, limits, inbound)?;
+            let transport = channel::open(&recipe, way.environment, limits, inbound)?;
             Ok(transport)
         }
         TransportSpec::Sdk { name } => {
@@ -194,7 +241,7 @@ fn start_transport(
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older, credentials),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, way.older, credentials),
     }
 }
 

@@ -113,7 +113,7 @@ impl Manager {
         let table = self.table();
         for connection in names.iter().filter_map(|name| table.get(name)) {
             let connection = connection.clone();
-            if connection.snapshot().state() != PublicState::Disabled {
+            if super::starts_by_itself(&connection) {
                 // How it ends stands in the status.
                 crate::runtime::spawn(async move { connection.connect(false).await });
             }
@@ -342,6 +342,7 @@ impl Manager {
         }
         if options.connect
             && let Some(connection) = self.table().get(name).cloned()
+            && super::starts_by_itself(&connection)
         {
             self.connected.store(true, Ordering::Relaxed);
             // A server that does not connect is a status, not an error, of adding it.
@@ -512,7 +513,10 @@ impl Manager {
             lock(&self.changes).switches.insert(name.to_owned(), enabled);
             self.apply().await?;
         }
-        if enabled && let Some(connection) = self.table().get(name).cloned() {
+        if enabled
+            && let Some(connection) = self.table().get(name).cloned()
+            && super::starts_by_itself(&connection)
+        {
             let _ = connection.connect(false).await;
         }
         if persist {

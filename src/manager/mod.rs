@@ -4,6 +4,7 @@
 mod approval;
 mod audit;
 pub mod configuration;
+mod listing;
 pub mod options;
 mod persist;
 pub mod prompts;
@@ -14,6 +15,7 @@ pub mod tools;
 pub mod verbs;
 mod verdicts;
 mod view;
+mod wake;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -24,9 +26,11 @@ use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 use tokio::sync::watch;
 
 use crate::client::input::features_of;
+use crate::config::identity::{self, IdentityKey};
 use crate::config::policy::Gate;
-use crate::config::spec::{ServerSpec, TransportSpec};
+use crate::config::spec::{ServerSpec, StartPolicy, TransportSpec};
 use crate::config::{Places, Resolution};
+use crate::connection::manifest::Manifest;
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, ConnectionListener, Parts};
 use crate::diagnostic::Diagnostic;
@@ -90,6 +94,8 @@ pub struct Manager {
     applying: tokio::sync::Mutex<()>,
     /// Whether anything was ever connected: lists asked for before that connect first.
     connected: AtomicBool,
+    /// Whether somebody looks at the clocks.
+    watches_clocks: AtomicBool,
     closing: watch::Sender<Closing>,
     reported: Mutex<HashSet<String>>,
     /// Whether `NODE_EXTRA_CA_CERTS` was looked at.
@@ -139,6 +145,7 @@ impl Manager {
             changes: Mutex::default(),
             applying: tokio::sync::Mutex::new(()),
             connected: AtomicBool::new(false),
+            watches_clocks: AtomicBool::new(false),
             closing: watch::Sender::new(Closing::No),
             reported: Mutex::default(),
             roots_told: Once::new(),
@@ -224,6 +231,7 @@ impl Manager {
         }
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
+        settings.start = spec.start.unwrap_or(settings.start);
         settings.introduction.features = features_of(self.post.as_ref());
         let post: Arc<PostOffice> = Arc::clone(&self.post);
         let host: Arc<dyn Host> = match &self.audit_log {
@@ -231,6 +239,12 @@ impl Manager {
             None => post,
         };
         settings.gate = self.gate.clone();
+        if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. })
+            && !self.watches_clocks.swap(true, Ordering::Relaxed)
+        {
+            crate::runtime::spawn(wake::watch_clocks(Weak::clone(&self.this)));
+        }
+        let manifest = (settings.start == StartPolicy::Lazy).then(|| self.manifest(spec)).flatten();
         Connection::start(Parts {
             spec: Arc::clone(spec),
             settings: Arc::new(settings),
@@ -238,6 +252,7 @@ impl Manager {
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
             verdicts: self.verdicts.of(spec),
+            manifest,
         })
     }
 
@@ -246,6 +261,12 @@ impl Manager {
         if let Some(why) = extra_roots_problem(&self.environment) {
             self.diagnose(&Diagnostic::warning("EXTRA_ROOTS_UNUSABLE", why));
         }
+    }
+
+    /// Where the lists of a server are kept; `None` where nothing can be kept.
+    fn manifest(&self, spec: &ServerSpec) -> Option<Manifest> {
+        let key = IdentityKey::read_or_make(&self.state).ok()?;
+        Some(Manifest::new(Arc::clone(&self.state), &identity::identity(spec, &key)))
     }
 
     /// Gives names anew after a list or the table has changed.
@@ -377,28 +398,37 @@ impl Manager {
     }
 }
 
-/// Connects what is on and not in `done` at the same time; the error is that of a required server.
+/// Connects what is on, does not start late and is not in `done`: remote servers first, then local ones, all at
+/// the same time as far as the pools allow (LIF-03). The error is that of a required server.
 async fn connect_table(table: &Table, done: &Table) -> Result<(), McpError> {
-    let attempts: Vec<_> = table
+    let mut due: Vec<&Connection> = table
         .iter()
-        .filter(|(name, connection)| {
-            !done.contains_key(*name) && connection.snapshot().state() != PublicState::Disabled
-        })
-        .map(|(_, connection)| {
+        .filter(|(name, connection)| !done.contains_key(*name) && starts_by_itself(connection))
+        .map(|(_, connection)| connection)
+        .collect();
+    due.sort_by_key(|connection| matches!(connection.spec().transport, TransportSpec::Stdio(_)));
+    let attempts: Vec<_> = due
+        .into_iter()
+        .map(|connection| {
             let connection = connection.clone();
             tokio::spawn(async move {
                 let outcome = connection.connect(false).await;
-                (connection.spec().start, outcome)
+                (connection.settings().start, outcome)
             })
         })
         .collect();
     let mut first_failure = None;
     for attempt in attempts {
-        if let Ok((Some(crate::config::spec::StartPolicy::Required), Err(error))) = attempt.await {
+        if let Ok((StartPolicy::Required, Err(error))) = attempt.await {
             first_failure.get_or_insert(error);
         }
     }
     first_failure.map_or(Ok(()), Err)
+}
+
+/// Whether a server is connected without having been asked for (LIF-09).
+fn starts_by_itself(connection: &Connection) -> bool {
+    connection.settings().start != StartPolicy::Lazy && connection.snapshot().state() != PublicState::Disabled
 }
 
 fn closed_error() -> McpError {

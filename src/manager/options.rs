@@ -15,10 +15,12 @@ use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::policy::Gate;
 use crate::config::settings::{RuleLists, Said};
-use crate::config::spec::{ProxyChoice, TlsSpec};
+use crate::config::spec::{ProxyChoice, StartPolicy, TlsSpec};
 use crate::config::{ConfigOptions, Places};
 use crate::connection::backoff::Backoff;
-use crate::connection::settings::{Clocks, ConnectionSettings};
+use crate::connection::liveness::Pulse;
+use crate::connection::pool::StartPools;
+use crate::connection::settings::{Clocks, ConnectionSettings, ShellEnvironment};
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
@@ -160,6 +162,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_TOOL_NAME: usize = 64;
 /// Default of `maxMessageBytes` and `maxQueuedBytes`.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Values of `start`.
+const START: [(&str, StartPolicy); 3] =
+    [("eager", StartPolicy::Eager), ("lazy", StartPolicy::Lazy), ("required", StartPolicy::Required)];
 /// Default of `reservedServerNames` (NAM-07).
 const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
 
@@ -236,6 +241,10 @@ fn count(members: &Members<'_>, name: &str, default: usize) -> Result<usize, Mcp
         Some(0) => Err(invalid(name, "expected a number of at least 1")),
         other => Ok(other.unwrap_or(default)),
     }
+}
+
+fn at_least_one(members: &Members<'_>, name: &str) -> Result<Option<usize>, McpError> {
+    Ok(members.get(name).map(|_| count(members, name, 0)).transpose()?.filter(|number| *number > 0))
 }
 
 fn choice<T: Copy>(members: &Members<'_>, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, McpError> {
@@ -317,10 +326,9 @@ fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
     for name in ["keepAlive", "sdkToolPrefix", "watchConfig"] {
         take::<bool>(members, name)?;
     }
-    for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {
+    for name in ["toolConcurrency", "maxInputRounds"] {
         count(members, name, 1)?;
     }
-    choice(members, "start", &[("eager", ()), ("lazy", ()), ("required", ())])?;
     choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
     Ok(())
 }
@@ -410,6 +418,12 @@ fn connection_settings(
     Ok(ConnectionSettings {
         clocks,
         backoff: backoff(members)?,
+        start: choice(members, "start", &START)?.unwrap_or(StartPolicy::Eager),
+        pulse: pulse(members)?,
+        pools: StartPools::new(
+            at_least_one(members, "localConcurrency")?,
+            at_least_one(members, "remoteConcurrency")?,
+        ),
         lists: ListLimits {
             pages: count(members, "maxListPages", lists.pages)?,
             items: count(members, "maxListItems", lists.items)?,
@@ -427,6 +441,7 @@ fn connection_settings(
         inputs: inputs(members)?,
         probe: millis(members, "probeTimeoutMs")?.unwrap_or(PROBE_TIMEOUT),
         environment,
+        shell_env: shell_env(members)?,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
         max_resumptions: take::<HttpOption>(members, "http")?
@@ -439,10 +454,12 @@ fn connection_settings(
 }
 
 /// The option `http`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct HttpOption {
     max_resumptions: Option<u32>,
+    ping_interval_ms: Option<u64>,
+    pong_timeout_ms: Option<u64>,
 }
 
 /// The option `tls`.
@@ -496,6 +513,15 @@ fn proxy(members: &Members<'_>) -> Result<ProxyChoice, McpError> {
     }
 }
 
+/// The option `shellEnv`: `"auto"`, or `false` for none.
+fn shell_env(members: &Members<'_>) -> Result<Option<Arc<ShellEnvironment>>, McpError> {
+    match members.get("shellEnv").map(|raw| raw.get()) {
+        None | Some("null" | "false") => Ok(None),
+        Some("\"auto\"") => Ok(Some(Arc::default())),
+        Some(_) => Err(invalid("shellEnv", "expected \"auto\" or false")),
+    }
+}
+
 fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
     let own = take::<RetryOption>(members, "retry")?.unwrap_or_default();
     let preset = Backoff::default();
@@ -533,13 +559,23 @@ fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
     })
 }
 
+fn pulse(members: &Members<'_>) -> Result<Pulse, McpError> {
+    let Some(own) = take::<HttpOption>(members, "http")? else { return Ok(Pulse::default()) };
+    let preset = Pulse::default();
+    Ok(Pulse {
+        quiet: at_least(own.ping_interval_ms, preset.quiet),
+        patience: at_least(own.pong_timeout_ms, preset.patience),
+    })
+}
+
+/// A time in milliseconds; a clock that ticks all the time would be no clock.
+fn at_least(millis: Option<u64>, preset: Duration) -> Duration {
+    millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
+}
+
 fn ping(members: &Members<'_>) -> Result<PingTimes, McpError> {
     let own = take::<PingOption>(members, "ws")?.unwrap_or_default();
     let preset = PingTimes::default();
-    // A clock that ticks all the time would be no clock.
-    let at_least = |millis: Option<u64>, preset: Duration| {
-        millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
-    };
     Ok(PingTimes {
         interval: at_least(own.ping_interval_ms, preset.interval),
         timeout: at_least(own.pong_timeout_ms, preset.timeout),

@@ -13,21 +13,18 @@ use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
-use crate::client::Request;
 use crate::client::progress::ProgressSink;
-use crate::connection::status::PublicState;
-use crate::connection::{Connection, Live};
+use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Delivery, ErrorCode, McpError, PermissionLayer};
+use crate::error::{ErrorCode, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::permission::{Decision, Remember, Verdict};
+use crate::permission::{Remember, Verdict};
 use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
-use crate::transport::Mirrored;
 
 /// Which tool is meant.
 #[derive(Clone, Debug)]
@@ -76,68 +73,6 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 const SURELY_FRESH: Duration = Duration::from_secs(1);
 
 impl Manager {
-    /// JSON text of the tools of all connected servers, or of one, which is connected if need be; in a view
-    /// those that exist there.
-    ///
-    /// # Errors
-    /// With a server: why its list cannot be had. Without: none; what fails stands in the status.
-    pub async fn list_tools(&self, server: Option<&str>, view: Option<u32>) -> Result<String, McpError> {
-        let view = self.view(view)?;
-        if let (Some(view), Some(server)) = (&view, server)
-            && !view.has_server(server)
-        {
-            return Err(not_in_view(server));
-        }
-        let mut connections = self.lists_of(server).await?;
-        if let Some(view) = &view {
-            connections.retain(|(connection, _)| view.has_server(connection.name()));
-        }
-        let reads = connections.iter().map(|(connection, live)| {
-            let (connection, live) = (connection.clone(), live.clone());
-            tokio::spawn(async move { connection.tools(&live).await.map(drop) })
-        });
-        for read in reads.collect::<Vec<_>>() {
-            if let (Ok(Err(error)), Some(_)) = (read.await, server) {
-                return Err(error);
-            }
-        }
-        let registry = self.registry();
-        let mut text = String::from("[");
-        for (connection, _) in &connections {
-            if connection.snapshot().state() != PublicState::Connected {
-                continue;
-            }
-            for entry in registry.tools_of(connection.name()) {
-                let offered = match &view {
-                    None => entry.decision != Decision::Deny,
-                    Some(view) => view.has(entry) && view.decide(entry).decision != Decision::Deny,
-                };
-                if !offered {
-                    continue;
-                }
-                if text.len() > 1 {
-                    text.push(',');
-                }
-                push_tool(&mut text, entry);
-            }
-        }
-        text.push(']');
-        Ok(text)
-    }
-
-    /// The connected servers whose lists are asked for.
-    pub(super) async fn lists_of(&self, server: Option<&str>) -> Result<Vec<(Connection, Live)>, McpError> {
-        let Some(server) = server else {
-            self.connected_once().await?;
-            let table = self.table();
-            return Ok(table.values().filter_map(|one| Some((one.clone(), one.live()?))).collect());
-        };
-        let connection = self.connection(server).await?;
-        let deadline = Deadline::start(connection.settings().clocks.request(None, None));
-        let live = connection.ready(&deadline, None).await?;
-        Ok(vec![(connection, live)])
-    }
-
     /// Calls a tool.
     ///
     /// # Errors
@@ -277,7 +212,7 @@ impl Manager {
         }
     }
 
-    /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
+    /// Sends the call; once more with fresh definitions where the server refuses the headers built from the old ones.
     async fn send_tool_call(
         &self,
         entry: &ToolEntry,
@@ -285,37 +220,22 @@ impl Manager {
         deadline: &Arc<Deadline>,
         progress: Option<&ProgressSink>,
     ) -> Result<RawText, McpError> {
-        let mut gone = None;
-        let mut refreshed = false;
-        loop {
-            let live = entry.connection.ready(deadline, gone).await?;
-            let request = Request {
-                method: "tools/call",
-                params,
-                deadline,
-                mirrored: Mirrored::default(),
-                progress: progress.cloned(),
-            };
-            let reply = tokio::select! {
-                biased;
-                reply = live.client.request(request) => reply,
-                never = self.report_long_call(entry, deadline) => match never {},
-            };
-            match reply {
-                Err(error) if gone.is_none() && was_not_sent(&error) => gone = Some(live.generation),
-                Err(error) if !refreshed && headers_differ(&error) => {
-                    // The schema that the headers were built from has changed (mcp:HDR-24).
-                    refreshed = true;
-                    entry.connection.catalog().tools.mark_stale();
-                    entry.connection.tools(&live).await?;
-                }
-                other => {
-                    if other.is_ok() {
-                        entry.connection.heard();
-                    }
-                    return other;
-                }
+        let connection = &entry.connection;
+        let ask = Ask { method: "tools/call", params, deadline, progress };
+        let reply = tokio::select! {
+            biased;
+            reply = connection.request(&ask) => reply,
+            never = self.report_long_call(entry, deadline) => match never {},
+        };
+        match reply {
+            // The schema that the headers were built from has changed (mcp:HDR-24).
+            Err(error) if headers_differ(&error) => {
+                let live = connection.ready(deadline, None).await?;
+                connection.catalog().tools.mark_stale();
+                connection.tools(&live).await?;
+                connection.request(&ask).await
             }
+            reply => reply,
         }
     }
 
@@ -482,10 +402,6 @@ fn not_taken_over(server: &str, tool: &str) -> McpError {
     })
 }
 
-fn not_in_view(server: &str) -> McpError {
-    McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
-}
-
 pub(super) fn shown(name: &str) -> String {
     crate::client::excerpt(&crate::unicode::clean_str_lossy(name), 200)
 }
@@ -496,15 +412,6 @@ pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -
         None => what,
     };
     McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
-}
-
-/// Nothing was sent, or the server has refused it because it has forgotten the session.
-fn was_not_sent(error: &McpError) -> bool {
-    match error.facts().delivered {
-        Some(Delivery::No) => matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited),
-        Some(Delivery::Refused) => error.code() == ErrorCode::SessionExpired,
-        _ => false,
-    }
 }
 
 fn headers_differ(error: &McpError) -> bool {
@@ -528,20 +435,6 @@ fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params
     push_member(&mut members, "arguments", restored.as_deref().unwrap_or(arguments));
     let meta = meta.and_then(inner_members).unwrap_or_default();
     Params::from_members(members, meta.to_owned())
-}
-
-/// The public `Tool`.
-fn push_tool(text: &mut String, entry: &ToolEntry) {
-    let tool = entry.definition();
-    text.push_str("{\"name\":");
-    push_string(text, &entry.full_name);
-    text.push_str(",\"mcpInfo\":{\"serverName\":");
-    push_string(text, entry.connection.name());
-    text.push_str(",\"toolName\":");
-    push_string(text, &tool.wire_name);
-    text.push_str("},");
-    text.push_str(&tool.body);
-    text.push('}');
 }
 
 /// Raw results (`request('tools/call')`) pass the same gate.
@@ -582,26 +475,16 @@ impl Manager {
         } else {
             Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
         };
-        let live = connection.ready(&deadline, None).await?;
-        let send = || {
-            live.client.request(Request {
-                method,
-                params: &wire,
-                deadline: &deadline,
-                mirrored: Mirrored::default(),
-                progress: options.progress.clone(),
-            })
-        };
-        let reply = match send().await {
+        let ask = Ask { method, params: &wire, deadline: &deadline, progress: options.progress.as_ref() };
+        let reply = match connection.request(&ask).await {
             Err(error) if method == "tools/call" && headers_differ(&error) => {
+                let live = connection.ready(&deadline, None).await?;
                 connection.catalog().tools.mark_stale();
                 connection.tools(&live).await?;
-                send().await
+                connection.request(&ask).await?
             }
-            reply => reply,
+            reply => reply?,
         };
-        let reply = reply?;
-        connection.heard();
         Ok(reply.into_string())
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
+use super::container::Container;
 use super::intake::{Intake, Watch};
 use super::{ServerProcess, ShutdownTimes, StdioRecipe};
 use crate::environment::Environment;
@@ -55,6 +56,7 @@ pub struct StdioTransport {
     /// Weak: the receiver owns what owns this transport.
     receiver: Weak<dyn Receiver>,
     process: Arc<ServerProcess>,
+    container: Option<Container>,
     limits: ChannelLimits,
     noise: Mutex<Noise>,
     /// Whether any message of the protocol has come.
@@ -93,6 +95,7 @@ pub fn open(
         intake: Intake::new(output, limits.message),
         receiver: Arc::downgrade(&receiver),
         process: spawned.process,
+        container: spawned.container,
         limits,
         noise: Mutex::default(),
         spoken: AtomicBool::new(false),
@@ -207,6 +210,16 @@ impl StdioTransport {
         }
     }
 
+    /// A container whose server has not ended by itself in time is stopped by its engine, and so is one that its
+    /// client has left behind.
+    async fn stop_container(&self, mode: CloseMode) {
+        let Some(container) = &self.container else { return };
+        let times = &self.limits.shutdown;
+        let patience = if mode == CloseMode::Fast { times.fast_int } else { times.grace };
+        let _ = tokio::time::timeout(patience, self.process.exited()).await;
+        container.stop().await;
+    }
+
     fn end_error(&self, exit: Option<ExitFact>) -> McpError {
         let tail = self.process.stderr_tail();
         let error = match &exit {
@@ -259,7 +272,7 @@ impl Transport for StdioTransport {
         Box::pin(async move {
             self.duplex.close(&reason);
             self.outbox.end();
-            self.process.close(mode, &self.limits.shutdown).await;
+            tokio::join!(self.process.close(mode, &self.limits.shutdown), self.stop_container(mode));
         })
     }
 
