@@ -131,6 +131,20 @@ export interface WebSocketServerConfig extends CommonServerConfig {
   headersHelper?: string | string[];
 }
 
+/** An editor with an event stream. */
+export interface SseIdeServerConfig extends CommonServerConfig {
+  /** Kind of transport. */
+  type: 'sse-ide';
+  /** `http://` or `https://` URL of the event stream. */
+  url: string;
+  /** Name of the editor, for people. */
+  ideName: string;
+  /** Sent as `X-Claude-Code-Ide-Authorization`. */
+  authToken?: string;
+  /** The editor runs on the Windows side of this machine. Default `false`. */
+  ideRunningInWindows?: boolean;
+}
+
 /** An editor that listens on a WebSocket. */
 export interface WsIdeServerConfig extends CommonServerConfig {
   /** Kind of transport. */
@@ -159,6 +173,7 @@ export type ServerConfig =
   | HttpServerConfig
   | SseServerConfig
   | WebSocketServerConfig
+  | SseIdeServerConfig
   | WsIdeServerConfig
   | SdkServerConfig;
 

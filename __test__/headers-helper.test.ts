@@ -78,8 +78,8 @@ describe('headersHelper', () => {
   test('OAU-04 a text is split by quoting rules only, and a failure shows nothing of the output', async () => {
     const peer = await httpPeer();
     const node = JSON.stringify(process.execPath);
-    const shows = (script: string): ServerConfig => ({
-      type: 'http',
+    const shows = (script: string) => ({
+      type: 'http' as const,
       url: peer.url,
       headersHelper: `${node} -e '${script}' $HOME`,
     });

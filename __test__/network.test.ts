@@ -1,7 +1,7 @@
 /** Trust, detours, redirects and policy on the way to servers behind URLs, end to end. */
 import { describe, expect, test } from 'vitest';
 import type { McpManagerOptions, ServerConfig } from '..';
-import { caught, textOf, withManager } from './harness';
+import { caught, eventually, textOf, withManager } from './harness';
 import { AUTHORITY, connectProxy, httpPeer, ssePeer, wsPeer } from './remote-peers';
 
 const FAST: McpManagerOptions = { retry: { attempts: 0 } };
@@ -128,6 +128,22 @@ describe('redirects', () => {
       expect(JSON.stringify([error, error.message, manager.status()])).not.toContain('very-secret-token');
     });
     expect(peer.seen.filter(({ http }) => http === 'POST')).toEqual([]);
+  });
+});
+
+describe('event streams', () => {
+  test('SSE-02 the pause a server asks for comes before the next connection', async () => {
+    const peer = await ssePeer({ retry: 1200 });
+    const servers: Record<string, ServerConfig> = { s: { type: 'sse', url: peer.url } };
+    await withManager({ retry: { initialDelayMs: 20, maxDelayMs: 50 }, servers }, async (manager) => {
+      await manager.connect('s');
+      const begin = Date.now();
+      peer.cut();
+      await eventually(() => peer.asked('initialize') === 2, 10_000);
+      expect(Date.now() - begin).toBeGreaterThanOrEqual(1100);
+      await eventually(() => manager.status('s')!.state === 'connected', 10_000);
+      expect(textOf(await manager.callTool('mcp__s__echo'))).toBe('hello from echo');
+    });
   });
 });
 

@@ -18,7 +18,7 @@ use crate::transport::stdio::Inherit;
 use crate::transport::{Transport, legacy_sse};
 
 /// Header that carries the token of an editor (IDE-01).
-const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
+pub(super) const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
 
 /// Starts the transport of a server over HTTP; `older` takes the event stream of 2024-11-05.
 pub(super) fn start(

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use super::Shared;
+use super::remote::IDE_TOKEN;
 use crate::client::inbound::Inbound;
 use crate::config::spec::{ProxyChoice, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::transport::Transport;
 use crate::transport::credentials::Credentials;
 use crate::transport::websocket::{self, WebSocketLimits, WebSocketRecipe};
-
-/// Header that carries the token of an editor (IDE-01).
-const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
 
 /// Starts the transport of a server of type `ws` or `ws-ide`.
 pub(super) fn start(
