@@ -116,7 +116,7 @@ impl Dialer {
             Some(proxy) => {
                 let wire = self.reach(proxy).await?;
                 if !secure && detour == Detour::Requests {
-                    return Ok(wire.to_proxy());
+                    return Ok(wire.ending_at_proxy());
                 }
                 let opened = self.tunnel(wire, proxy, url, port);
                 let late = |limit| failed(proxy, &format!("did not open a tunnel within {limit} ms"));
@@ -181,12 +181,11 @@ impl Dialer {
         let handshake = async {
             match TlsConnector::from(trust).connect(name, wire).await {
                 Ok(stream) => Ok(Wire::new(stream)),
-                Err(error) => Err(match tls::explain(&error) {
-                    Some(why) => McpError::new(ErrorCode::TlsFailed, format!("TLS to {host}: {why}")),
-                    None => {
-                        let message = format!("the TLS handshake with {host} was interrupted: {error}");
-                        McpError::new(ErrorCode::ConnectFailed, message)
-                    }
+                Err(error) => Err(if let Some(why) = tls::explain(&error) {
+                    McpError::new(ErrorCode::TlsFailed, format!("TLS to {host}: {why}"))
+                } else {
+                    let message = format!("the TLS handshake with {host} was interrupted: {error}");
+                    McpError::new(ErrorCode::ConnectFailed, message)
                 }),
             }
         };

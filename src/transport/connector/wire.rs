@@ -27,7 +27,7 @@ impl Wire {
     }
 
     /// The same, to a proxy that is told with each request where to.
-    pub(super) fn to_proxy(self) -> Self {
+    pub(super) fn ending_at_proxy(self) -> Self {
         Self { to_proxy: true, ..self }
     }
 

@@ -122,11 +122,9 @@ async fn f_055_a_stream_may_be_silent_between_events_but_not_within_one() {
 
 #[tokio::test]
 async fn requests_above_the_most_wait_for_their_turn_and_answers_do_not() {
-    let server = Server::start(|seen| match seen.asks("tools/call") {
-        true => vec![Step::Hang],
-        false => answer(202, "", ""),
-    })
-    .await;
+    let server =
+        Server::start(|seen| if seen.asks("tools/call") { vec![Step::Hang] } else { answer(202, "", "") })
+            .await;
     let (transport, _) = connect(&server);
     let calls: Vec<_> = (0..MOST_REQUESTS as u64 + 5)
         .map(|id| {
