@@ -134,6 +134,17 @@ export interface SdkServerConfig extends CommonServerConfig {
   name: string;
 }
 
+/** A connector of the host's account, reached through the account's proxy. Usually brought by the account's list (`connectorBaseUrl`). */
+export interface ConnectorProxyConfig extends CommonServerConfig {
+  type: 'claudeai-proxy';
+  /** Where the proxy is. Every request carries the token of `getConnectorToken`; after a 401 it is asked for anew, once. */
+  url: string;
+  /** Identifier of the connector. */
+  id: string;
+  /** The server behind the proxy, where it is known: policy and the search for duplicates go by it too. */
+  originalUrl?: string;
+}
+
 /** One entry of `mcpServers`. */
 export type ServerConfig =
   | StdioServerConfig
@@ -141,7 +152,8 @@ export type ServerConfig =
   | SseServerConfig
   | WebSocketServerConfig
   | WsIdeServerConfig
-  | SdkServerConfig;
+  | SdkServerConfig
+  | ConnectorProxyConfig;
 
 // ── In-process servers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -240,6 +252,14 @@ export interface McpManagerOptions {
   onApproval?: (
     request: ApprovalRequest,
   ) => 'approved' | 'rejected' | 'pending' | Promise<'approved' | 'rejected' | 'pending'>;
+  /**
+   * The bearer token of the host's account (scope `user:mcp_servers`), for the list of connectors and the proxy in front
+   * of them; `null`: there is none. Asked once and kept; asked again with `forceRefresh` after a server has refused it.
+   */
+  getConnectorToken?: (request: {
+    forceRefresh: boolean;
+    signal: AbortSignal;
+  }) => string | null | Promise<string | null>;
   /** Code around tool calls and around questions to people, for automation, refusal and records. */
   hooks?: Hooks;
   /** Tools of editors (`sse-ide`, `ws-ide`) that are taken over; the others do not exist. Default `['executeCode', 'getDiagnostics']`. */
@@ -340,6 +360,15 @@ export interface ConfigOptions {
   enterpriseExclusive?: boolean;
   /** URLs with `{url}` behind which the same server may stand; used by policy and to find duplicates. Default none. */
   relayUrlTemplates?: string[];
+  /**
+   * Where the account's list of connectors is: `GET {connectorBaseUrl}/v1/mcp_servers`, page by page, with the token of
+   * `getConnectorToken`. Each becomes a server of scope `connector`. Nobody waits for it longer than a second; it comes
+   * by itself within five. Why there is none stands in the report's `warnings` (`CONNECTORS_NO_ACCESS`,
+   * `CONNECTORS_UNAVAILABLE`). Default: there is no list.
+   */
+  connectorBaseUrl?: string;
+  /** URL of a connector behind the account's proxy, with `{server_id}` in the place of its identifier. */
+  connectorProxyUrlTemplate?: string;
   /** Servers the host brings; off unless named in `enabledMcpServers` or switched on. Default none. */
   builtinServers?: Record<string, ServerConfig>;
 }

@@ -19,7 +19,6 @@ const nextTurn = setImmediate;
 /** Longest timer Node knows: it only keeps the process alive while calls are open. */
 const FOREVER = 2 ** 31 - 1;
 
-/** Options that are functions the native half may ask. */
 /** Managers of this environment that may own processes; ended synchronously when it exits. */
 const alive = new Set();
 process.on('exit', () => {
@@ -35,6 +34,7 @@ const QUESTIONS = {
   onApproval: (host, body, signal) => host.onApproval({ ...body, signal }),
   'hooks.preToolUse': ({ hooks }, body, signal) => hooks.preToolUse({ ...body, signal }),
   onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
+  getConnectorToken: (host, body, signal) => host.getConnectorToken({ ...body, signal }),
   onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
   'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
   'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>

@@ -94,7 +94,14 @@ function sdkServer(value) {
 
 function options(value) {
   object(value, 'options');
-  for (const name of ['onPermission', 'onElicitation', 'onSampling', 'onApproval', 'onAuthorizationUrl']) {
+  for (const name of [
+    'onPermission',
+    'onElicitation',
+    'onSampling',
+    'onApproval',
+    'onAuthorizationUrl',
+    'getConnectorToken',
+  ]) {
     optionalFunction(value[name], `options.${name}`);
   }
   optionalObject(value.hooks, 'options.hooks');

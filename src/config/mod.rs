@@ -5,6 +5,7 @@
 //! outcomes. Starts nothing.
 
 pub mod approve;
+pub mod connectors;
 pub mod dedupe;
 pub mod disable;
 pub mod draft;

@@ -58,6 +58,10 @@ fn recipe(
     Ok(HttpRecipe {
         url,
         headers,
+        credentials: match &shared.spec.transport {
+            TransportSpec::ConnectorProxy(_) => settings.account.clone(),
+            _ => None,
+        },
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),

@@ -38,6 +38,8 @@ pub enum QuestionKind {
     Approval,
     /// The hook before a tool call. (POL-12)
     PreToolUse,
+    /// The token of the host's account. (CFG-14, PXY-01)
+    ConnectorToken,
 }
 
 impl QuestionKind {
@@ -50,6 +52,7 @@ impl QuestionKind {
         QuestionKind::Sampling,
         QuestionKind::Approval,
         QuestionKind::PreToolUse,
+        QuestionKind::ConnectorToken,
     ];
 
     /// Name of the host's callback.
@@ -62,6 +65,7 @@ impl QuestionKind {
             QuestionKind::Sampling => "onSampling",
             QuestionKind::Approval => "onApproval",
             QuestionKind::PreToolUse => "hooks.preToolUse",
+            QuestionKind::ConnectorToken => "getConnectorToken",
         }
     }
 }

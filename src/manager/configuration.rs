@@ -74,6 +74,7 @@ impl Manager {
         if read(&self.resolution).is_none() {
             self.apply().await?;
             self.watch();
+            self.fetch_connectors();
         }
         Ok(())
     }
@@ -81,7 +82,8 @@ impl Manager {
     /// Reads the configuration, asks for approvals, and returns the report as JSON text.
     pub async fn load(&self) -> Result<String, McpError> {
         self.loaded().await?;
-        self.ask_approvals(None).await?;
+        let ((), asked) = tokio::join!(self.connectors_settled(), self.ask_approvals(None));
+        asked?;
         Ok(self.report_json())
     }
 
@@ -96,8 +98,10 @@ impl Manager {
         {
             let _applying = self.applying.lock().await;
             self.apply().await?;
+            self.fetch_connectors();
         }
-        self.ask_approvals(None).await?;
+        let ((), asked) = tokio::join!(self.connectors_settled(), self.ask_approvals(None));
+        asked?;
         let after = read(&self.resolution).clone().unwrap_or_default();
         let difference = config::diff(&before, &after);
         let start: Vec<String> = difference.added.iter().chain(&difference.changed).cloned().collect();
@@ -212,6 +216,11 @@ impl Manager {
             (self.host_layers(&changes), changes.switches.clone(), changes.instances.clone())
         };
         inputs.layers.append(&mut layers);
+        if let Some(connectors) = &self.connectors {
+            let (layer, finding) = connectors.known();
+            inputs.layers.extend(layer);
+            inputs.diagnostics.extend(finding);
+        }
         let options = &mut inputs.options;
         options.reserved.clone_from(&self.options.reserved_names);
         options.switches = switches;

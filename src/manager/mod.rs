@@ -4,6 +4,7 @@
 mod approval;
 mod audit;
 pub mod configuration;
+mod connectors;
 pub mod options;
 mod persist;
 pub mod prompts;
@@ -38,7 +39,9 @@ use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
+use crate::transport::credentials::Credentials;
 use audit::{AuditLog, AuditingHost};
+use connectors::{Account, Connectors};
 use options::Options;
 use registry::Registry;
 use rules::Rules;
@@ -66,6 +69,10 @@ pub struct Manager {
     /// What every attempt to connect passes.
     gate: Gate,
     audit_log: Option<Arc<AuditLog>>,
+    /// The host's account, where it has `getConnectorToken`.
+    account: Option<Arc<Account>>,
+    /// The connectors of the account, where a list is configured.
+    connectors: Option<Arc<Connectors>>,
     views: Mutex<view::Views>,
     /// Last content of every file that could be read.
     last_good: Mutex<configuration::LastGood>,
@@ -99,12 +106,18 @@ impl Manager {
     pub fn new(options: &str, bell: Box<dyn Fn() + Send + Sync>) -> Result<Arc<Self>, McpError> {
         let environment = Arc::new(Environment::capture());
         let options = Options::read(options, Arc::clone(&environment))?;
-        let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
+        let post = Arc::new(PostOffice::new(options.callbacks.iter().copied().collect(), bell));
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
         let state = options.state_dir(places.as_ref());
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
+        let account = Account::new(&post);
+        let connectors = options.config.as_ref().and_then(|config| {
+            let (base, template) = (&config.connector_base_url, &config.connector_proxy_url_template);
+            let account = account.clone();
+            Connectors::new(base.as_deref(), template.as_deref(), account, &options.connection)
+        });
         let roots = match &options.roots {
             Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
             None => vec![file_uri(&options.cwd)],
@@ -112,13 +125,15 @@ impl Manager {
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
-            post: Arc::new(post),
+            post,
             rules: RwLock::default(),
             memory: Mutex::default(),
             places,
             state,
             gate,
             audit_log,
+            account,
+            connectors,
             views: Mutex::default(),
             last_good: Mutex::default(),
             waiting_for_login: Mutex::default(),
@@ -187,6 +202,7 @@ impl Manager {
             return Ok(connection.clone());
         }
         self.ask_approvals(Some(server)).await?;
+        self.connectors_settled().await;
         self.table().get(server).cloned().ok_or_else(|| self.unknown_server(server))
     }
 
@@ -219,6 +235,7 @@ impl Manager {
             None => post,
         };
         settings.gate = self.gate.clone();
+        settings.account = self.account.clone().map(|account| account as Arc<dyn Credentials>);
         Connection::start(Parts {
             spec: Arc::clone(spec),
             settings: Arc::new(settings),
@@ -254,7 +271,11 @@ impl Manager {
         let before = self.table();
         // A person who thinks about an approval keeps nobody else waiting for a start.
         let nothing = Table::new();
-        let (first, asked) = tokio::join!(connect_table(&before, &nothing), self.ask_approvals(None));
+        let (first, asked, ()) = tokio::join!(
+            connect_table(&before, &nothing),
+            self.ask_approvals(None),
+            self.connectors_settled()
+        );
         asked?;
         let second = connect_table(&self.table(), &before).await;
         first.and(second)

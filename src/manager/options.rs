@@ -404,6 +404,7 @@ fn connection_settings(
             .unwrap_or(5),
         tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
         proxy: proxy(members)?,
+        account: None,
         gate: Gate::new(Vec::new(), ""),
     })
 }

@@ -372,7 +372,11 @@ impl Manager {
             ToolTarget::Pair { server, .. } => server.clone(),
             ToolTarget::Full(name) => match self.registry().server_of(name) {
                 Some(server) => server.to_owned(),
-                None => return Err(self.no_such_name(name)),
+                None => {
+                    self.connectors_settled().await;
+                    let server = self.registry().server_of(name).map(str::to_owned);
+                    server.ok_or_else(|| self.no_such_name(name))?
+                }
             },
         };
         if view.is_some_and(|view| !view.has_server(&server)) {

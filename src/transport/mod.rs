@@ -4,6 +4,7 @@
 //! notification that cancels a request.
 
 pub mod connector;
+pub mod credentials;
 pub mod duplex;
 pub mod frame_events;
 pub mod frame_lines;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::config::draft::Definition;
 use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::diagnostic::Diagnostic;
+use crate::secret::SafeUrl;
 use command::CommandRule;
 use name_pattern::NamePattern;
 use url_pattern::{CanonicalUrl, UrlPattern};
@@ -106,7 +107,11 @@ impl<'a> Subject<'a> {
             TransportSpec::SseIde(ide) | TransportSpec::WsIde(ide) => {
                 subject.remote_at(ide.url.expose(), relays);
             }
-            TransportSpec::ConnectorProxy(connector) => subject.remote_at(connector.url.expose(), relays),
+            TransportSpec::ConnectorProxy(connector) => {
+                subject.remote_at(connector.url.expose(), relays);
+                let original = connector.original.as_ref().map(SafeUrl::expose);
+                subject.urls.extend(original.and_then(CanonicalUrl::parse));
+            }
         }
         subject
     }

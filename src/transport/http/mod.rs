@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use url::Url;
 
 use super::connector::Network;
+use super::credentials::Credentials;
 use super::duplex::cancellation;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
 use crate::config::spec::{ProxyChoice, TlsSpec};
@@ -79,6 +80,8 @@ pub struct HttpRecipe {
     pub url: Url,
     /// Headers of every request.
     pub headers: Vec<(String, Secret<String>)>,
+    /// Headers that have to be asked for; they win over the configured ones.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// Trust.
     pub tls: Option<TlsSpec>,
     /// Detour.
@@ -102,6 +105,7 @@ struct Session {
 pub(super) struct Shared {
     url: RwLock<Url>,
     headers: HeaderMap,
+    credentials: Option<Arc<dyn Credentials>>,
     network: Network,
     limits: HttpLimits,
     receiver: Arc<dyn Receiver>,
@@ -140,6 +144,7 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
     Ok(Arc::new(Shared {
         url: RwLock::new(recipe.url),
         headers,
+        credentials: recipe.credentials,
         network: Network::new(recipe.tls, recipe.proxy, recipe.environment, recipe.limits.connect),
         limits: recipe.limits,
         receiver,

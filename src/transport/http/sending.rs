@@ -91,8 +91,14 @@ impl Shared {
         let mut request = Request::new(message.method, message.url.unwrap_or_else(|| self.url()));
         *request.headers_mut() = message.headers;
         *request.body_mut() = message.body.map(reqwest::Body::from);
+        let shown = self.credentials_for(&mut request, None).await?;
         self.pause.over().await;
-        let response = self.follow(&request, whole).await?;
+        let mut response = self.follow(&request, whole).await?;
+        if let (401, Some(shown)) = (response.status().as_u16(), shown)
+            && self.credentials_for(&mut request, Some(&shown)).await?.is_some_and(|now| now != shown)
+        {
+            response = self.follow(&request, whole).await?;
+        }
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
             return Ok(response);
@@ -106,6 +112,22 @@ impl Shared {
         drop(response);
         self.pause.over().await;
         self.follow(&request, whole).await
+    }
+
+    /// Puts the headers that have to be asked for on a request, and gives them back; `refused` were not good
+    /// enough. (PXY-01)
+    async fn credentials_for(
+        &self,
+        request: &mut Request,
+        refused: Option<&HeaderMap>,
+    ) -> Result<Option<HeaderMap>, McpError> {
+        let Some(credentials) = &self.credentials else { return Ok(None) };
+        let asked = credentials.headers(refused).await;
+        let headers = asked.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::No)))?;
+        for (name, value) in &headers {
+            request.headers_mut().insert(name, value.clone());
+        }
+        Ok(Some(headers))
     }
 
     /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.

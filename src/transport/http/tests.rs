@@ -67,6 +67,7 @@ pub(crate) fn recipe(url: &str) -> HttpRecipe {
     HttpRecipe {
         url: Url::parse(url).unwrap(),
         headers: vec![("X-Own".to_owned(), Secret::new("own-secret".to_owned()))],
+        credentials: None,
         tls: None,
         proxy: ProxyChoice::Inherited,
         environment: Arc::new(environment()),
