@@ -284,6 +284,13 @@ export interface McpManagerOptions {
   maxQueuedBytes?: number;
   /** Longest full tool name; longer ones are shortened with a stable hash. Default 64. */
   maxToolNameLength?: number;
+  /**
+   * Whether tools of in-process servers are offered as `mcp__server__tool` like all others. `false`: under their own names,
+   * even where the host has a built-in of that name. Permission rules, questions and results speak of the full name all
+   * the same, and the full name can be called too. Default `true`, or `false` with `CLAUDE_AGENT_SDK_MCP_NO_PREFIX` set
+   * to anything but `0`, `false`, `no` or `off`.
+   */
+  sdkToolPrefix?: boolean;
   /** Whether a result with `isError` rejects with `TOOL_ERROR` or is returned like any other. Default `throw`. */
   toolErrors?: 'throw' | 'return';
   /** How many local servers are started at the same time. Default `max(3, 2 × cores)`. */

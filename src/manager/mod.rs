@@ -253,6 +253,7 @@ impl Manager {
             rules: &rules,
             limit: self.options.max_tool_name,
             ide_tools: &self.options.ide_tools,
+            sdk_prefix: self.options.sdk_prefix,
         };
         let (registry, findings) = Registry::build(&connections, &naming);
         *write(&self.registry) = Arc::new(registry);

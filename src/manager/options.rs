@@ -56,6 +56,8 @@ pub struct Options {
     pub permission_timeout: Duration,
     /// Longest full tool name; default 64.
     pub max_tool_name: usize,
+    /// Whether tools of in-process servers get a prefix; default true. (NAM-06)
+    pub sdk_prefix: bool,
     /// How results are cleaned; default `invisible`.
     pub sanitize_results: Sanitize,
     /// Whether a result that breaks its output schema is an error; default false.
@@ -153,6 +155,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_TOOL_NAME: usize = 64;
 /// Default of `maxMessageBytes` and `maxQueuedBytes`.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Variable that turns `sdkToolPrefix` off (NAM-06).
+const NO_PREFIX: &str = "CLAUDE_AGENT_SDK_MCP_NO_PREFIX";
 /// Default of `reservedServerNames` (NAM-07).
 const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
 
@@ -251,6 +255,7 @@ impl Options {
             Some(cwd) => environment.cwd.join(cwd),
             None => environment.cwd.clone(),
         };
+        let no_prefix = environment.get(NO_PREFIX).is_some_and(is_truthy);
         let connection = connection_settings(&members, &cwd, environment)?;
         let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
             .map_err(|error| invalid("config", error.message()))?;
@@ -274,6 +279,7 @@ impl Options {
             connection,
             permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),
             max_tool_name: count(&members, "maxToolNameLength", MAX_TOOL_NAME)?,
+            sdk_prefix: take(&members, "sdkToolPrefix")?.unwrap_or(!no_prefix),
             sanitize_results: choice(&members, "sanitizeResults", &sanitize)?.unwrap_or(Sanitize::Invisible),
             strict_output: take(&members, "strictOutput")?.unwrap_or(false),
             output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
@@ -290,9 +296,14 @@ impl Options {
     }
 }
 
+/// Whether a variable says yes.
+fn is_truthy(value: &str) -> bool {
+    !matches!(value.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
+}
+
 /// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.
 fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
-    for name in ["keepAlive", "validateInput", "sdkToolPrefix", "watchConfig"] {
+    for name in ["keepAlive", "validateInput", "watchConfig"] {
         take::<bool>(members, name)?;
     }
     for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::rules::Rules;
 use crate::call::output_schema::OutputSchema;
+use crate::config::spec::TransportSpec;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
 use crate::name::{self, Collision, NamedServer};
@@ -15,7 +16,9 @@ use crate::protocol::tool::ToolDefinition;
 /// A tool with all that a call of it needs.
 #[derive(Debug)]
 pub struct ToolEntry {
-    /// Name for the model.
+    /// Name for the model: the full name, unless the tool keeps its own. (NAM-06)
+    pub name: Arc<str>,
+    /// Full name: what permission, hooks and results speak of.
     pub full_name: Arc<str>,
     /// Its server.
     pub connection: Connection,
@@ -65,11 +68,17 @@ pub struct Naming<'a> {
     pub limit: usize,
     /// Tools of editors that are taken over. (POL-10)
     pub ide_tools: &'a [String],
+    /// Whether tools of in-process servers get a prefix like all others. (NAM-06)
+    pub sdk_prefix: bool,
 }
 
 impl Naming<'_> {
     fn takes_over(&self, connection: &Connection, tool: &str) -> bool {
         !connection.spec().is_ide() || self.ide_tools.iter().any(|taken| taken == tool)
+    }
+
+    fn leaves_names(&self, connection: &Connection) -> bool {
+        !self.sdk_prefix && matches!(connection.spec().transport, TransportSpec::Sdk { .. })
     }
 }
 
@@ -125,12 +134,16 @@ impl Registry {
         let prompts = connection.catalog().prompts.known();
         let mut names = ServerNames::default();
         let wire: Vec<&str> = tools.iter().map(|tool| tool.wire_name.as_str()).collect();
+        let own_names = naming.leaves_names(connection).then(|| name::item_names("", server, &wire, naming.limit));
         for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
             if !naming.takes_over(connection, wire[index]) {
                 continue;
             }
             let verdict = naming.rules.decide(connection.spec(), wire[index]);
+            let own_name = own_names.as_ref().and_then(|own| own.names.get(index)?.as_deref());
+            let name = own_name.and_then(|own| self.own_name(own, &full_name, findings));
             let entry = Arc::new(ToolEntry {
+                name: name.unwrap_or_else(|| Arc::clone(&full_name)),
                 full_name: Arc::clone(&full_name),
                 connection: connection.clone(),
                 output_schema: tools[index].output_schema.clone().map(OutputSchema::new),
@@ -141,6 +154,7 @@ impl Registry {
             });
             names.tool_index.insert(wire[index].to_owned(), names.tools.len());
             names.tools.push(Arc::clone(&entry));
+            self.tools.insert(Arc::clone(&entry.name), Arc::clone(&entry));
             self.tools.insert(full_name, entry);
         }
         let wire: Vec<&str> = prompts.iter().map(|prompt| prompt.wire_name.as_str()).collect();
@@ -157,9 +171,25 @@ impl Registry {
         self.by_server.insert(server.to_owned(), names);
     }
 
-    /// The tool of a full name.
-    pub fn tool(&self, full_name: &str) -> Option<&Arc<ToolEntry>> {
-        self.tools.get(full_name)
+    /// The own name of a tool, if it may keep it: nobody may pass for another server's tool.
+    fn own_name(&self, own: &str, full_name: &str, findings: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
+        if own.starts_with(name::PREFIX) {
+            return None;
+        }
+        if let Some(first) = self.tools.get(own) {
+            let message = format!(
+                "the tools {} and {full_name} are both called {own:?}; the second keeps its full name",
+                first.full_name
+            );
+            findings.push(Diagnostic::warning("NAME_COLLISION", message));
+            return None;
+        }
+        Some(Arc::from(own))
+    }
+
+    /// The tool of a full name, or of its own name where it keeps that.
+    pub fn tool(&self, name: &str) -> Option<&Arc<ToolEntry>> {
+        self.tools.get(name)
     }
 
     /// The tool of a server by its wire name.

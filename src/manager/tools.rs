@@ -13,6 +13,7 @@ use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::output_schema::SchemaCheck;
 use crate::client::Request;
 use crate::client::progress::ProgressSink;
+use crate::config::spec::TransportSpec;
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
@@ -375,7 +376,10 @@ impl Manager {
                 None => {
                     self.connectors_settled().await;
                     let server = self.registry().server_of(name).map(str::to_owned);
-                    server.ok_or_else(|| self.no_such_name(name))?
+                    match server {
+                        Some(server) => server,
+                        None => return self.find_own_name(name, options, view).await,
+                    }
                 }
             },
         };
@@ -400,6 +404,30 @@ impl Manager {
             return Err(not_taken_over(&server, tool));
         }
         self.known_tool(target).ok_or_else(|| self.no_such_tool(&server, target))
+    }
+
+    /// Looks for a tool by its own name in the in-process servers, where those keep theirs (NAM-06).
+    async fn find_own_name(
+        &self,
+        name: &str,
+        options: &CallOptions,
+        view: Option<&View>,
+    ) -> Result<Arc<ToolEntry>, McpError> {
+        let table = self.table();
+        let in_process = table.values().filter(|one| {
+            matches!(one.spec().transport, TransportSpec::Sdk { .. })
+                && view.is_none_or(|view| view.has_server(one.name()))
+        });
+        for connection in in_process.filter(|_| !self.options.sdk_prefix) {
+            let deadline = Deadline::start(connection.settings().clocks.tool(options.timeout, options.total));
+            // Another server may have it.
+            let Ok(live) = connection.ready(&deadline, None).await else { continue };
+            let _ = connection.tools(&live).await;
+            if let Some(entry) = self.known_tool(&ToolTarget::Full(name.to_owned())) {
+                return Ok(entry);
+            }
+        }
+        Err(self.no_such_name(name))
     }
 
     /// A tool outside of a view does not exist there; nothing is said of what exists elsewhere.
@@ -503,7 +531,7 @@ fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params
 fn push_tool(text: &mut String, entry: &ToolEntry) {
     let tool = entry.definition();
     text.push_str("{\"name\":");
-    push_string(text, &entry.full_name);
+    push_string(text, &entry.name);
     text.push_str(",\"mcpInfo\":{\"serverName\":");
     push_string(text, entry.connection.name());
     text.push_str(",\"toolName\":");
