@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn cfg_14_places() {
-        let place = ListPlace::new("https://api.test/base/", Some("https://proxy.test/x/{server_id}?y=1")).unwrap();
+        let place =
+            ListPlace::new("https://api.test/base/", Some("https://proxy.test/x/{server_id}?y=1")).unwrap();
         assert_eq!(place.page(None).as_str(), "https://api.test/base/v1/mcp_servers");
         assert_eq!(place.page(Some("a&b")).as_str(), "https://api.test/base/v1/mcp_servers?page=a%26b");
         let layer = place.layer(&[connector("../é", "A"), connector("2", "A"), connector("3", "A (2)")]);

@@ -152,7 +152,8 @@ impl Connectors {
     async fn fetch(&self) -> Result<(RawLayer, usize), Missing> {
         let place = self.place.as_ref().map_err(|why| Missing::Failed(why.clone()))?;
         let account = self.account.as_ref();
-        let account = account.ok_or_else(|| Missing::NoAccess("getConnectorToken is not given".to_owned()))?;
+        let account =
+            account.ok_or_else(|| Missing::NoAccess("getConnectorToken is not given".to_owned()))?;
         let mut connectors: Vec<Connector> = Vec::new();
         let mut malformed = 0;
         let mut next = None;
@@ -174,7 +175,12 @@ impl Connectors {
     }
 
     /// The body of one page; a token that is refused is had anew once.
-    async fn page(&self, place: &ListPlace, name: Option<&str>, account: &Account) -> Result<Vec<u8>, Missing> {
+    async fn page(
+        &self,
+        place: &ListPlace,
+        name: Option<&str>,
+        account: &Account,
+    ) -> Result<Vec<u8>, Missing> {
         let no_token = |error: McpError| Missing::NoAccess(error.message().to_owned());
         let failed = |error: McpError| Missing::Failed(error.message().to_owned());
         let url = place.page(name);
@@ -197,7 +203,8 @@ impl Connectors {
         match response.status().as_u16() {
             200..=299 => {}
             status @ (401 | 403) => {
-                let message = format!("status {status}: the token is not accepted, or lacks user:mcp_servers");
+                let message =
+                    format!("status {status}: the token is not accepted, or lacks user:mcp_servers");
                 return Err(Missing::NoAccess(message));
             }
             status => return Err(Missing::Failed(format!("the answer has status {status}"))),
@@ -220,7 +227,8 @@ impl Connectors {
                 *found = Found { layer: Some(layer), finding: (malformed > 0).then_some(finding) };
             }
             Err(Missing::NoAccess(why)) => {
-                let finding = Diagnostic::info("CONNECTORS_NO_ACCESS", format!("There are no connectors: {why}"));
+                let finding =
+                    Diagnostic::info("CONNECTORS_NO_ACCESS", format!("There are no connectors: {why}"));
                 *found = Found { layer: None, finding: Some(finding) };
             }
             Err(Missing::Failed(why)) => {

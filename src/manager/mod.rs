@@ -9,6 +9,7 @@ pub mod options;
 mod persist;
 pub mod prompts;
 pub mod registry;
+mod resource_tools;
 pub mod resources;
 mod rules;
 pub mod tools;

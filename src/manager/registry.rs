@@ -3,15 +3,32 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::resource_tools;
 use super::rules::Rules;
 use crate::call::output_schema::OutputSchema;
 use crate::config::spec::TransportSpec;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
 use crate::name::{self, Collision, NamedServer};
-use crate::permission::Decision;
+use crate::permission::{Decision, Verdict};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::tool::ToolDefinition;
+
+/// Who runs a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    /// Its server.
+    OfServer,
+    /// We do: the list of a server's resources.
+    ListResources,
+    /// We do: one resource.
+    ReadResource,
+}
+
+impl ToolKind {
+    /// The tools that we add to a server with resources. (TOL-06)
+    pub const OF_RESOURCES: [ToolKind; 2] = [ToolKind::ListResources, ToolKind::ReadResource];
+}
 
 /// A tool with all that a call of it needs.
 #[derive(Debug)]
@@ -20,6 +37,8 @@ pub struct ToolEntry {
     pub name: Arc<str>,
     /// Full name: what permission, hooks and results speak of.
     pub full_name: Arc<str>,
+    /// Who runs it.
+    pub kind: ToolKind,
     /// Its server.
     pub connection: Connection,
     /// All tools of the server, as read.
@@ -38,6 +57,21 @@ impl ToolEntry {
     pub fn definition(&self) -> &ToolDefinition {
         // The index was taken from this very list.
         &self.tools[self.index]
+    }
+
+    /// What the rules say.
+    pub fn verdict(&self) -> Verdict<'_> {
+        Verdict { decision: self.decision, rule: self.rule.as_deref() }
+    }
+
+    /// What rules come to for this tool: those of resources may run where nobody says anything. (POL-09)
+    pub fn by_default<'a>(&self, verdict: Verdict<'a>) -> Verdict<'a> {
+        match verdict.decision {
+            Decision::Passthrough if self.kind != ToolKind::OfServer => {
+                Verdict { decision: Decision::Allow, rule: None }
+            }
+            _ => verdict,
+        }
     }
 }
 
@@ -134,7 +168,8 @@ impl Registry {
         let prompts = connection.catalog().prompts.known();
         let mut names = ServerNames::default();
         let wire: Vec<&str> = tools.iter().map(|tool| tool.wire_name.as_str()).collect();
-        let own_names = naming.leaves_names(connection).then(|| name::item_names("", server, &wire, naming.limit));
+        let own_names =
+            naming.leaves_names(connection).then(|| name::item_names("", server, &wire, naming.limit));
         for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
             if !naming.takes_over(connection, wire[index]) {
                 continue;
@@ -145,6 +180,7 @@ impl Registry {
             let entry = Arc::new(ToolEntry {
                 name: name.unwrap_or_else(|| Arc::clone(&full_name)),
                 full_name: Arc::clone(&full_name),
+                kind: ToolKind::OfServer,
                 connection: connection.clone(),
                 output_schema: tools[index].output_schema.clone().map(OutputSchema::new),
                 tools: Arc::clone(&tools),
@@ -156,6 +192,9 @@ impl Registry {
             names.tools.push(Arc::clone(&entry));
             self.tools.insert(Arc::clone(&entry.name), Arc::clone(&entry));
             self.tools.insert(full_name, entry);
+        }
+        if connection.catalog().has_resources() {
+            self.add_resource_tools(connection, prefix, naming, &mut names);
         }
         let wire: Vec<&str> = prompts.iter().map(|prompt| prompt.wire_name.as_str()).collect();
         for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
@@ -169,6 +208,65 @@ impl Registry {
             self.prompts.insert(full_name, entry);
         }
         self.by_server.insert(server.to_owned(), names);
+    }
+
+    /// A server's own tool of such a name keeps it; ours gets a number then.
+    fn add_resource_tools(
+        &mut self,
+        connection: &Connection,
+        prefix: &str,
+        naming: &Naming<'_>,
+        names: &mut ServerNames,
+    ) {
+        let definitions = resource_tools::definitions();
+        for (index, kind) in ToolKind::OF_RESOURCES.into_iter().enumerate() {
+            let Some(base) = definitions.get(index).map(|one| one.wire_name.as_str()) else { continue };
+            if !naming.takes_over(connection, base) || !connection.spec().tools.admits(base) {
+                continue;
+            }
+            let (wire, full_name) = self.free_name(connection.name(), base, prefix, naming.limit, names);
+            let mut tools = Arc::clone(&definitions);
+            if wire != base {
+                Arc::make_mut(&mut tools)[index].wire_name.clone_from(&wire);
+            }
+            let mut entry = ToolEntry {
+                name: Arc::clone(&full_name),
+                full_name: Arc::clone(&full_name),
+                kind,
+                connection: connection.clone(),
+                output_schema: None,
+                tools,
+                index,
+                decision: Decision::Passthrough,
+                rule: None,
+            };
+            let verdict = entry.by_default(naming.rules.decide(connection.spec(), base));
+            (entry.decision, entry.rule) = (verdict.decision, verdict.rule.map(str::to_owned));
+            let entry = Arc::new(entry);
+            names.tool_index.insert(wire, names.tools.len());
+            names.tools.push(Arc::clone(&entry));
+            self.tools.insert(full_name, entry);
+        }
+    }
+
+    fn free_name(
+        &self,
+        server: &str,
+        base: &str,
+        prefix: &str,
+        limit: usize,
+        names: &ServerNames,
+    ) -> (String, Arc<str>) {
+        let mut number = 1;
+        loop {
+            let wire = if number == 1 { base.to_owned() } else { format!("{base}_{number}") };
+            let full = name::item_names(prefix, server, &[&wire], limit).names.pop().flatten();
+            let full: Arc<str> = full.map_or_else(|| Arc::from(format!("{prefix}{wire}")), Arc::from);
+            if !names.tool_index.contains_key(&wire) && !self.tools.contains_key(&full) {
+                return (wire, full);
+            }
+            number += 1;
+        }
     }
 
     /// The own name of a tool, if it may keep it: nobody may pass for another server's tool.

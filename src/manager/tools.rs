@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Manager;
 use super::persist::Persist;
-use super::registry::ToolEntry;
+use super::registry::{ToolEntry, ToolKind};
 use super::view::{View, ViewHost};
 use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
@@ -23,7 +23,7 @@ use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::permission::{Decision, Remember, Verdict};
+use crate::permission::{Decision, Remember};
 use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
 use crate::transport::Mirrored;
@@ -163,7 +163,7 @@ impl Manager {
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let passed = self.pass_gate(&entry, &arguments, &deadline, view).await?;
         let sent = passed.as_deref().unwrap_or(&arguments);
-        let outcome = self.send_and_map(&entry, sent, &deadline, &options).await;
+        let outcome = self.send_and_map(&entry, sent, &deadline, &options, view).await;
         if self.is_audited() {
             self.audit_call(&entry, sent.len(), &outcome, &deadline);
         }
@@ -177,7 +177,12 @@ impl Manager {
         arguments: &str,
         deadline: &Arc<Deadline>,
         options: &CallOptions,
+        view: Option<&View>,
     ) -> Result<MappedResult, McpError> {
+        if entry.kind != ToolKind::OfServer {
+            let reply = self.run_resource_tool(entry, arguments, deadline, options, view).await?;
+            return runtime::at_length(reply.len(), || self.map_tool_result(entry, reply));
+        }
         let params = tool_params(entry, arguments, options.meta.as_deref());
         let reply = self.send_tool_call(entry, &params, deadline, options.progress.as_ref()).await;
         let reply = reply.map_err(|error| timed(error, deadline))?;
@@ -244,7 +249,7 @@ impl Manager {
         let rewritten = before(call, &host, patience, deadline).await?;
         let verdict = match view {
             Some(view) => view.decide(entry),
-            None => Verdict { decision: entry.decision, rule: entry.rule.as_deref() },
+            None => entry.verdict(),
         };
         let passage = Passage {
             server,
@@ -479,7 +484,7 @@ fn not_taken_over(server: &str, tool: &str) -> McpError {
     })
 }
 
-fn not_in_view(server: &str) -> McpError {
+pub(super) fn not_in_view(server: &str) -> McpError {
     McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
 }
 
@@ -573,6 +578,10 @@ impl Manager {
             let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
             let arguments = arguments.unwrap_or("{}");
             let passed = self.pass_gate(&entry, arguments, &deadline, None).await?;
+            if entry.kind != ToolKind::OfServer {
+                let arguments = passed.as_deref().unwrap_or(arguments);
+                return self.run_resource_tool(&entry, arguments, &deadline, &options, None).await;
+            }
             let [meta] = json_scan::pick(params, ["_meta"]);
             wire = tool_params(&entry, passed.as_deref().unwrap_or(arguments), meta);
             deadline

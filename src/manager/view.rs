@@ -75,9 +75,10 @@ impl View {
 
     /// What is decided about a tool here.
     pub(super) fn decide<'a>(&'a self, entry: &'a ToolEntry) -> Verdict<'a> {
-        let outer = Verdict { decision: entry.decision, rule: entry.rule.as_deref() };
+        let outer = entry.verdict();
         let Some(rules) = &self.rules else { return outer };
         let inner = rules.decide(entry.connection.name(), &entry.definition().wire_name);
+        let inner = entry.by_default(inner);
         match outer.decision {
             Decision::Deny | Decision::Ask => stricter(outer, inner),
             // What the manager allows was allowed to the manager; the view has its own list.
