@@ -168,8 +168,8 @@ class McpManager extends EventEmitter {
   view(options) {
     const own = check.view(options);
     const id = errors.guard(() => this.#native.openView(JSON.stringify(own)), this.view);
-    const { onPermission } = options;
-    if (onPermission !== undefined) this.#views.set(id, { onPermission });
+    const { onPermission, onElicitation } = options;
+    if (own.callbacks.length > 0) this.#views.set(id, { onPermission, onElicitation });
     const view = new McpView(this, id, own.servers);
     const [half, views] = [this.#native, this.#views];
     forgotten.register(view, () => {
@@ -561,8 +561,8 @@ const PERSIST = ['local', 'project', 'user'];
 
 /** Limits of a call; nothing where none is given. */
 function limits(options) {
-  const { timeoutMs, maxTotalTimeoutMs, meta } = options ?? {};
-  return { timeoutMs, maxTotalTimeoutMs, meta };
+  const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options ?? {};
+  return { timeoutMs, maxTotalTimeoutMs, meta, view };
 }
 
 function callLimits(options) {

@@ -328,6 +328,11 @@ impl Connection {
         subscriptions::set_log_level(&self.shared, live, level, deadline).await
     }
 
+    /// What takes this server's secrets out of text.
+    pub fn redactor(&self) -> &Redactor {
+        &self.shared.redactor
+    }
+
     /// The server has answered: a proof of life.
     pub fn heard(&self) {
         self.shared.heard();

@@ -74,6 +74,8 @@ impl QuestionKind {
 pub trait Host: Script {
     /// Tells the host; never blocks.
     fn emit(&self, event: HostEvent);
+    /// Writes down what happened with a server, where there is an audit log. (SEC-07)
+    fn note(&self, _kind: &'static str, _server: &str, _details: serde_json::Value) {}
     /// Whether there is a callback for such questions.
     fn can_answer(&self, kind: QuestionKind) -> bool;
     /// Asks the host; the answer is JSON text. Dropping the future withdraws the question.

@@ -62,6 +62,8 @@ pub struct Manager {
     options: Options,
     environment: Arc<Environment>,
     post: Arc<PostOffice>,
+    /// The embedding program, as connections and views see it.
+    host: Arc<dyn Host>,
     rules: RwLock<Arc<Rules>>,
     memory: Mutex<Memory>,
     /// Where configuration files are; `None` with `config: false`.
@@ -113,6 +115,10 @@ impl Manager {
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
+        let host: Arc<dyn Host> = match &audit_log {
+            Some(log) => Arc::new(AuditingHost { post: Arc::clone(&post), log: Arc::clone(log) }),
+            None => Arc::<PostOffice>::clone(&post),
+        };
         let account = Account::new(&post);
         let connectors = options.config.as_ref().and_then(|config| {
             let (base, template) = (&config.connector_base_url, &config.connector_proxy_url_template);
@@ -127,6 +133,7 @@ impl Manager {
             options,
             environment,
             post,
+            host,
             rules: RwLock::default(),
             memory: Mutex::default(),
             places,
@@ -230,17 +237,12 @@ impl Manager {
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
         settings.introduction.features = features_of(self.post.as_ref());
-        let post: Arc<PostOffice> = Arc::clone(&self.post);
-        let host: Arc<dyn Host> = match &self.audit_log {
-            Some(log) => Arc::new(AuditingHost { post, log: Arc::clone(log) }),
-            None => post,
-        };
         settings.gate = self.gate.clone();
         settings.account = self.account.clone().map(|account| account as Arc<dyn Credentials>);
         Connection::start(Parts {
             spec: Arc::clone(spec),
             settings: Arc::new(settings),
-            host,
+            host: Arc::clone(&self.host),
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
         })

@@ -48,6 +48,8 @@ pub struct Options {
     pub ide_tools: Vec<String>,
     /// Where the audit log goes.
     pub audit: Option<audit::Target>,
+    /// Whether arguments of calls are written there, without secrets; default false.
+    pub audit_arguments: bool,
     /// Roots as URIs; `None` means the working directory.
     pub roots: Option<Vec<String>>,
     /// Settings of every connection, before those of its server.
@@ -144,6 +146,7 @@ const KNOWN: &[&str] = &[
     "watchConfig",
     "keepAlive",
     "auditLog",
+    "auditArguments",
     "callbacks",
 ];
 
@@ -275,6 +278,7 @@ impl Options {
             ide_tools: take(&members, "ideAllowedTools")?
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
+            audit_arguments: take(&members, "auditArguments")?.unwrap_or(false),
             roots: take(&members, "roots")?,
             connection,
             permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Manager;
 use super::registry::PromptEntry;
 use super::tools::{CallOptions, shown, unknown};
+use super::view::View;
 use crate::call::output::{OutputRules, map_prompt};
 use crate::client::Request;
 use crate::connection::status::PublicState;
@@ -76,6 +77,7 @@ impl Manager {
         let params = Params::from_members(members, meta);
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
+        let view = self.view(options.view)?;
         let live = connection.ready(&deadline, None).await?;
         let request = Request {
             method: "prompts/get",
@@ -83,6 +85,7 @@ impl Manager {
             deadline: &deadline,
             mirrored: Mirrored::default(),
             progress: options.progress,
+            host: View::host(view.as_ref()),
         };
         let reply = live.client.request(request).await?;
         connection.heard();

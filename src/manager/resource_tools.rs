@@ -89,7 +89,7 @@ impl Manager {
         text: &str,
         deadline: &Deadline,
         options: &CallOptions,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<String, McpError> {
         if entry.kind == ToolKind::ReadResource {
             let wanted: ReadArguments = arguments(entry, text, "{uri: string}")?;
@@ -134,7 +134,7 @@ impl Manager {
         &self,
         entry: &ToolEntry,
         other: &str,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<Connection, McpError> {
         if view.is_some_and(|view| !view.has_server(other)) {
             return Err(not_in_view(other));
@@ -145,7 +145,7 @@ impl Manager {
     }
 
     /// Whether the list of another server may be given: its own tool would have to run without a question.
-    fn may_list(&self, entry: &ToolEntry, other: &str, view: Option<&View>) -> Result<(), McpError> {
+    fn may_list(&self, entry: &ToolEntry, other: &str, view: Option<&Arc<View>>) -> Result<(), McpError> {
         if other == entry.connection.name() {
             return Ok(());
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::tools::CallOptions;
+use super::view::View;
 use crate::call::output::OutputRules;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
 use crate::client::Request;
@@ -175,6 +176,7 @@ impl Manager {
     ) -> Result<String, McpError> {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
+        let view = self.view(options.view)?;
         let live = connection.ready(&deadline, None).await?;
         let request = Request {
             method,
@@ -182,6 +184,7 @@ impl Manager {
             deadline: &deadline,
             mirrored: Mirrored::default(),
             progress: options.progress,
+            host: View::host(view.as_ref()),
         };
         let reply = live.client.request(request).await?;
         connection.heard();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Manager;
+use super::audit::shown_arguments;
 use super::persist::Persist;
 use super::registry::{ToolEntry, ToolKind};
-use super::view::{View, ViewHost};
+use super::view::View;
 use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
@@ -151,7 +152,7 @@ impl Manager {
         self.open_for_use()?;
         check_depth("args", &arguments)?;
         let view = self.view(options.view)?;
-        let view = view.as_deref();
+        let view = view.as_ref();
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options, view).await?,
@@ -165,7 +166,7 @@ impl Manager {
         let sent = passed.as_deref().unwrap_or(&arguments);
         let outcome = self.send_and_map(&entry, sent, &deadline, &options, view).await;
         if self.is_audited() {
-            self.audit_call(&entry, sent.len(), &outcome, &deadline);
+            self.audit_call(&entry, sent, &outcome, &deadline);
         }
         let result = outcome?;
         Ok(CallOutcome { entry, result, elapsed: deadline.elapsed(), input: passed })
@@ -177,14 +178,15 @@ impl Manager {
         arguments: &str,
         deadline: &Arc<Deadline>,
         options: &CallOptions,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<MappedResult, McpError> {
         if entry.kind != ToolKind::OfServer {
             let reply = self.run_resource_tool(entry, arguments, deadline, options, view).await?;
             return runtime::at_length(reply.len(), || self.map_tool_result(entry, reply));
         }
         let params = tool_params(entry, arguments, options.meta.as_deref());
-        let reply = self.send_tool_call(entry, &params, deadline, options.progress.as_ref()).await;
+        let reply =
+            self.send_tool_call(entry, &params, deadline, options.progress.as_ref(), View::host(view)).await;
         let reply = reply.map_err(|error| timed(error, deadline))?;
         runtime::at_length(reply.as_str().len(), || self.map_tool_result(entry, reply.into_string()))
     }
@@ -192,7 +194,7 @@ impl Manager {
     fn audit_call(
         &self,
         entry: &ToolEntry,
-        sent: usize,
+        sent: &str,
         outcome: &Result<MappedResult, McpError>,
         deadline: &Deadline,
     ) {
@@ -201,14 +203,17 @@ impl Manager {
             Ok(result) => ("ok", Some(result.value.len())),
             Err(error) => (error.code().as_str(), None),
         };
-        let details = serde_json::json!({
+        let mut details = serde_json::json!({
             "tool": entry.definition().wire_name,
             "fullName": &*entry.full_name,
-            "bytesSent": sent,
+            "bytesSent": sent.len(),
             "bytesReceived": received,
             "elapsedMs": u64::try_from(deadline.elapsed().as_millis()).unwrap_or(u64::MAX),
             "outcome": word,
         });
+        if self.options.audit_arguments {
+            details["arguments"] = shown_arguments(sent, entry.connection.redactor());
+        }
         self.audit("call", entry.connection.name(), details);
     }
 
@@ -218,7 +223,7 @@ impl Manager {
         entry: &ToolEntry,
         arguments: &str,
         deadline: &Deadline,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<Option<String>, McpError> {
         let outcome = self.ask_gate(entry, arguments, deadline, view).await;
         if self.is_audited() {
@@ -239,14 +244,14 @@ impl Manager {
         entry: &ToolEntry,
         arguments: &str,
         deadline: &Deadline,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<Option<String>, McpError> {
         let patience = self.options.permission_timeout;
-        let host = ViewHost { post: self.post.as_ref(), view };
+        let host: &dyn Host = view.map_or(self.post.as_ref(), |view| view.as_ref());
         let tool = entry.definition();
         let server = entry.connection.name();
         let call = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
-        let rewritten = before(call, &host, patience, deadline).await?;
+        let rewritten = before(call, host, patience, deadline).await?;
         let verdict = match view {
             Some(view) => view.decide(entry),
             None => entry.verdict(),
@@ -260,7 +265,7 @@ impl Manager {
             rule: verdict.rule,
         };
         let keeper = Gatekeeper {
-            host: &host,
+            host,
             memory: view.map_or(&self.memory, |view| &view.memory),
             patience,
             keep: &|remember| self.keep_permission(remember, server, &tool.wire_name),
@@ -284,6 +289,7 @@ impl Manager {
         params: &Params,
         deadline: &Arc<Deadline>,
         progress: Option<&ProgressSink>,
+        host: Option<Arc<dyn Host>>,
     ) -> Result<RawText, McpError> {
         let mut gone = None;
         let mut refreshed = false;
@@ -295,6 +301,7 @@ impl Manager {
                 deadline,
                 mirrored: Mirrored::default(),
                 progress: progress.cloned(),
+                host: host.clone(),
             };
             let reply = tokio::select! {
                 biased;
@@ -368,7 +375,7 @@ impl Manager {
         &self,
         target: &ToolTarget,
         options: &CallOptions,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<Arc<ToolEntry>, McpError> {
         self.loaded().await?;
         if let Some(entry) = self.known_tool(target) {
@@ -416,7 +423,7 @@ impl Manager {
         &self,
         name: &str,
         options: &CallOptions,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<Arc<ToolEntry>, McpError> {
         let table = self.table();
         let in_process = table.values().filter(|one| {
@@ -596,6 +603,7 @@ impl Manager {
                 deadline: &deadline,
                 mirrored: Mirrored::default(),
                 progress: options.progress.clone(),
+                host: None,
             })
         };
         let reply = match send().await {
