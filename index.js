@@ -401,7 +401,12 @@ class McpManager extends EventEmitter {
     check.string(method, 'method');
     check.optionalObject(params, 'params');
     if (options !== undefined) check.callOptions(options);
-    return this.#ask('request', { server, method, params: params ?? {}, options: limits(options) }, options);
+    const payload = { server, method, params: params ?? {}, options: limits(options) };
+    const { result, call } = await this.#ask('request', payload, options);
+    if (call === undefined || typeof this.#callbacks.hooks?.postToolUse !== 'function') return result;
+    const { input, ...names } = call;
+    const seen = new ToolResult({ server, ...names, plain: true, value: result });
+    return (await this.#afterToolUse(seen, input)).toWire();
   }
 
   // ── letters ────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ use crate::config::report::Fate;
 use crate::config::{self, Difference, Inputs, Resolution, Scope, Voice};
 use crate::connection::Connection;
 use crate::connection::status::PublicState;
-use crate::error::{ErrorCode, McpError};
+use crate::error::{ErrorCode, Facts, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::runtime::{lock, read, write};
 use crate::transport::CloseMode;
@@ -395,7 +395,9 @@ impl Manager {
     fn refuse_exclusive(&self, name: &str) -> Result<(), McpError> {
         if read(&self.resolution).as_ref().is_some_and(|now| now.combined.exclusive) {
             let message = "only the servers of the organisation's file may exist";
-            return Err(McpError::new(ErrorCode::EnterpriseExclusive, message).on(name));
+            return Err(McpError::new(ErrorCode::EnterpriseExclusive, message)
+                .on(name)
+                .with(by_policy(config::EXCLUSIVE)));
         }
         Ok(())
     }
@@ -451,9 +453,8 @@ impl Manager {
             .map(Arc::from);
         McpError::new(code, message).on(name).with(|facts| {
             facts.diagnostics = diagnostics;
-            if code == ErrorCode::PolicyDenied {
-                facts.layer = Some(crate::error::PermissionLayer::Policy);
-                facts.rule = entry.and_then(|entry| entry.by.clone());
+            if let (ErrorCode::PolicyDenied | ErrorCode::EnterpriseExclusive, Some(entry)) = (code, entry) {
+                by_policy(entry.by.as_deref().unwrap_or_default())(facts);
             }
         })
     }
@@ -519,6 +520,14 @@ impl Manager {
     }
 }
 
+/// The layer and the rule of a refusal by policy. (POL-11)
+fn by_policy(rule: &str) -> impl FnOnce(&mut Facts) {
+    |facts| {
+        facts.layer = Some(PermissionLayer::Policy);
+        facts.rule = Some(rule.to_owned());
+    }
+}
+
 fn removed_error(name: &str) -> McpError {
     McpError::new(ErrorCode::ConnectionLost, "the server was removed or its definition changed").on(name)
 }
@@ -540,8 +549,7 @@ pub(super) fn why_not(resolution: &Resolution, server: &str) -> Option<McpError>
     let reason = entry.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     Some(McpError::new(code, format!("the server {what}{reason}")).with(|facts| {
         if code == ErrorCode::PolicyDenied {
-            facts.layer = Some(crate::error::PermissionLayer::Policy);
-            facts.rule.clone_from(&entry.by);
+            by_policy(entry.by.as_deref().unwrap_or_default())(facts);
         }
     }))
 }

@@ -8,6 +8,7 @@ mod connectors;
 pub mod options;
 mod persist;
 pub mod prompts;
+mod raw;
 pub mod registry;
 mod resource_tools;
 pub mod resources;

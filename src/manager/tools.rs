@@ -165,9 +165,8 @@ impl Manager {
         let passed = self.pass_gate(&entry, &arguments, &deadline, view).await?;
         let sent = passed.as_deref().unwrap_or(&arguments);
         let outcome = self.send_and_map(&entry, sent, &deadline, &options, view).await;
-        if self.is_audited() {
-            self.audit_call(&entry, sent, &outcome, &deadline);
-        }
+        let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
+        self.audit_call(&entry, sent, answer, &deadline);
         let result = outcome?;
         Ok(CallOutcome { entry, result, elapsed: deadline.elapsed(), input: passed })
     }
@@ -191,16 +190,20 @@ impl Manager {
         runtime::at_length(reply.as_str().len(), || self.map_tool_result(entry, reply.into_string()))
     }
 
-    fn audit_call(
+    /// Writes a call down; `answer` is whether the tool itself failed, and the length of the result.
+    pub(super) fn audit_call(
         &self,
         entry: &ToolEntry,
         sent: &str,
-        outcome: &Result<MappedResult, McpError>,
+        answer: Result<(bool, usize), &McpError>,
         deadline: &Deadline,
     ) {
-        let (word, received) = match outcome {
-            Ok(result) if result.is_error => ("toolError", Some(result.value.len())),
-            Ok(result) => ("ok", Some(result.value.len())),
+        if !self.is_audited() {
+            return;
+        }
+        let (word, received) = match answer {
+            Ok((true, length)) => ("toolError", Some(length)),
+            Ok((false, length)) => ("ok", Some(length)),
             Err(error) => (error.code().as_str(), None),
         };
         let mut details = serde_json::json!({
@@ -218,7 +221,7 @@ impl Manager {
     }
 
     /// Hook and permission; the arguments that may be sent, where they are not those given.
-    async fn pass_gate(
+    pub(super) async fn pass_gate(
         &self,
         entry: &ToolEntry,
         arguments: &str,
@@ -361,7 +364,7 @@ impl Manager {
     }
 
     /// A tool that is known right now.
-    fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
+    pub(super) fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
         let registry = runtime::read(&self.registry);
         match target {
             ToolTarget::Full(name) => registry.tool(name),
@@ -371,7 +374,7 @@ impl Manager {
     }
 
     /// Looks for a tool that is not known: its server may not have been asked yet, or may have a new one.
-    async fn find_tool(
+    pub(super) async fn find_tool(
         &self,
         target: &ToolTarget,
         options: &CallOptions,
@@ -473,7 +476,7 @@ impl Manager {
 }
 
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
-fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
+pub(super) fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
     if json_scan::scan(text).depth <= json_scan::MAX_DEPTH {
         return Ok(());
     }
@@ -516,7 +519,7 @@ fn was_not_sent(error: &McpError) -> bool {
     }
 }
 
-fn headers_differ(error: &McpError) -> bool {
+pub(super) fn headers_differ(error: &McpError) -> bool {
     error.facts().rpc_code == Some(HEADER_MISMATCH)
 }
 
@@ -528,7 +531,7 @@ fn timed(error: McpError, deadline: &Deadline) -> McpError {
 }
 
 /// `params` of `tools/call`: the wire name, the arguments in their raw form, the host's `_meta`.
-fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
+pub(super) fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
     let tool = entry.definition();
     let restored = tool.restore.as_ref().and_then(|restore| restore.apply(arguments));
     let mut members = String::with_capacity(arguments.len() + tool.wire_name.len() + 32);
@@ -551,71 +554,4 @@ fn push_tool(text: &mut String, entry: &ToolEntry) {
     text.push_str("},");
     text.push_str(&tool.body);
     text.push('}');
-}
-
-/// Raw results (`request('tools/call')`) pass the same gate.
-impl Manager {
-    /// Any method, raw. `tools/call` passes permission as ever.
-    ///
-    /// # Errors
-    /// As [`Manager::call_tool`]; `INVALID_ARGUMENT` for parameters that are no object.
-    pub async fn request(
-        &self,
-        server: &str,
-        method: &str,
-        params: &str,
-        options: CallOptions,
-    ) -> Result<String, McpError> {
-        check_depth("params", params)?;
-        let connection = self.connection(server).await?;
-        let clocks = connection.settings().clocks;
-        let bad = |why: &str| {
-            McpError::new(ErrorCode::InvalidArgument, format!("params: {why}"))
-                .with(|facts| facts.parameter = Some("params".to_owned()))
-        };
-        let mut wire = Params::from_object(params).ok_or_else(|| bad("expected an object"))?;
-        let deadline = if method == "tools/call" {
-            let [name, arguments] = json_scan::pick(params, ["name", "arguments"]);
-            let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
-            let target = ToolTarget::Pair { server: server.to_owned(), tool: name.into_owned() };
-            let entry = match self.known_tool(&target) {
-                Some(entry) => entry,
-                None => self.find_tool(&target, &options, None).await?,
-            };
-            let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
-            let arguments = arguments.unwrap_or("{}");
-            let passed = self.pass_gate(&entry, arguments, &deadline, None).await?;
-            if entry.kind != ToolKind::OfServer {
-                let arguments = passed.as_deref().unwrap_or(arguments);
-                return self.run_resource_tool(&entry, arguments, &deadline, &options, None).await;
-            }
-            let [meta] = json_scan::pick(params, ["_meta"]);
-            wire = tool_params(&entry, passed.as_deref().unwrap_or(arguments), meta);
-            deadline
-        } else {
-            Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
-        };
-        let live = connection.ready(&deadline, None).await?;
-        let send = || {
-            live.client.request(Request {
-                method,
-                params: &wire,
-                deadline: &deadline,
-                mirrored: Mirrored::default(),
-                progress: options.progress.clone(),
-                host: None,
-            })
-        };
-        let reply = match send().await {
-            Err(error) if method == "tools/call" && headers_differ(&error) => {
-                connection.catalog().tools.mark_stale();
-                connection.tools(&live).await?;
-                send().await
-            }
-            reply => reply,
-        };
-        let reply = reply?;
-        connection.heard();
-        Ok(reply.into_string())
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use super::{Policy, Subject, Verdict, shown};
+use super::{ALLOW_LIST, Policy, Subject, Verdict, shown};
 use crate::config::load::find_program;
 use crate::config::spec::ServerSpec;
 use crate::error::{ErrorCode, McpError, PermissionLayer, Result};
@@ -54,12 +54,14 @@ fn refuse(verdict: Verdict, server: &str) -> Result<()> {
         Verdict::Allowed(_) => return Ok(()),
         Verdict::Denied(entry) => {
             let rule = shown(&entry);
-            (format!("the policy entry {rule} denies the server"), Some(rule))
+            (format!("the policy entry {rule} denies the server"), rule)
         }
-        Verdict::NotAllowed => ("no entry of allowedMcpServers names the server".to_owned(), None),
+        Verdict::NotAllowed => {
+            ("no entry of allowedMcpServers names the server".to_owned(), ALLOW_LIST.to_owned())
+        }
     };
     Err(McpError::new(ErrorCode::PolicyDenied, message).on(server).with(|facts| {
         facts.layer = Some(PermissionLayer::Policy);
-        facts.rule = rule;
+        facts.rule = Some(rule);
     }))
 }

@@ -23,6 +23,9 @@ use url_pattern::{CanonicalUrl, UrlPattern};
 pub use gate::Gate;
 pub(crate) use stage::apply;
 
+/// What decides where an allow list names nobody. (POL-11)
+pub const ALLOW_LIST: &str = "allowedMcpServers";
+
 /// What a command name leads to: the path with links resolved, or nothing where it cannot be found.
 pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
