@@ -136,6 +136,7 @@ export interface SdkServerConfig extends CommonServerConfig {
 
 /** A connector of the host's account, reached through the account's proxy. Usually brought by the account's list (`connectorBaseUrl`). */
 export interface ConnectorProxyConfig extends CommonServerConfig {
+  /** The account's proxy. */
   type: 'claudeai-proxy';
   /** Where the proxy is. Every request carries the token of `getConnectorToken`; after a 401 it is asked for anew, once. */
   url: string;
@@ -257,7 +258,9 @@ export interface McpManagerOptions {
    * of them; `null`: there is none. Asked once and kept; asked again with `forceRefresh` after a server has refused it.
    */
   getConnectorToken?: (request: {
+    /** A server has refused the last token: another one is needed. */
     forceRefresh: boolean;
+    /** Aborts when the token is no longer wanted. */
     signal: AbortSignal;
   }) => string | null | Promise<string | null>;
   /** Code around tool calls and around questions to people, for automation, refusal and records. */
@@ -268,6 +271,11 @@ export interface McpManagerOptions {
   watchConfig?: boolean;
   /** Where the audit log goes: a file (one JSON object a line) or a function. Default: there is none. */
   auditLog?: string | ((event: AuditEvent) => void);
+  /**
+   * Whether the audit log also has the arguments of calls: without the server's own secrets, the values of names such as
+   * `password` or `apiKey`, and what is secret in URLs; above 64 KiB only their size. Default `false`.
+   */
+  auditArguments?: boolean;
   /** Longest wait for `onPermission`, `onApproval` and `hooks.preToolUse`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
   permissionTimeoutMs?: number;
   /** Limit for starting a server and its handshake, in ms. Default 30 000, or `MCP_TIMEOUT` of the environment. On expiry: `CONNECT_TIMEOUT`. */
@@ -551,7 +559,7 @@ export interface AuditEvent {
   kind: 'connect' | 'disconnect' | 'permission' | 'call' | 'elicitation' | 'auth' | 'config';
   /** Name of the server. */
   server: string;
-  /** More, by kind; never arguments or secrets. */
+  /** More, by kind; never secrets, and arguments only with `auditArguments`. */
   [detail: string]: Json | undefined;
 }
 
