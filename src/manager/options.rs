@@ -31,6 +31,7 @@ use crate::transport::websocket::PingTimes;
 
 /// Options in force.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Options {
     /// Working directory of servers and of the configuration.
     pub cwd: PathBuf,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::registry::{ToolEntry, ToolKind};
-use super::tools::{CallOptions, ToolTarget, check_depth, headers_differ, tool_params};
+use super::tools::{Call, CallOptions, ToolTarget, check_depth, headers_differ, tool_params};
 use crate::client::Request;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
@@ -34,7 +34,7 @@ impl Manager {
         }
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
-        let reply = self.raw(&connection, method, &wire, &deadline, &options).await?;
+        let reply = self.raw(&connection, (method, &wire), &deadline, &options).await?;
         Ok(format!("{{\"result\":{reply}}}"))
     }
 
@@ -54,24 +54,24 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let arguments = arguments.unwrap_or("{}");
-        let passed = self.pass_gate(&entry, arguments, &deadline, None).await?;
+        let call = Call { entry: &entry, deadline: &deadline, options: &options, view: None };
+        let passed = self.pass_gate(&call, arguments).await?;
         let sent = passed.as_deref().unwrap_or(arguments);
         let outcome = if entry.kind == ToolKind::OfServer {
             let wire = tool_params(&entry, sent, meta);
-            self.raw(connection, "tools/call", &wire, &deadline, &options).await
+            self.raw(connection, ("tools/call", &wire), &deadline, &options).await
         } else {
-            self.run_resource_tool(&entry, sent, &deadline, &options, None).await
+            self.run_resource_tool(&call, sent).await
         };
         let failed = |reply: &String| json_scan::pick(reply, ["isError"]) == [Some("true")];
-        self.audit_call(&entry, sent, outcome.as_ref().map(|reply| (failed(reply), reply.len())), &deadline);
+        self.audit_call(&call, sent, outcome.as_ref().map(|reply| (failed(reply), reply.len())));
         Ok(told(&entry, &outcome?, sent, &deadline))
     }
 
     async fn raw(
         &self,
         connection: &Connection,
-        method: &str,
-        params: &Params,
+        (method, params): (&str, &Params),
         deadline: &Arc<Deadline>,
         options: &CallOptions,
     ) -> Result<String, McpError> {

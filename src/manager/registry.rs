@@ -224,7 +224,10 @@ impl Registry {
             if !naming.takes_over(connection, base) || !connection.spec().tools.admits(base) {
                 continue;
             }
-            let (wire, full_name) = self.free_name(connection.name(), base, prefix, naming.limit, names);
+            let (wire, full_name) = self.free_name(base, names, |wire| {
+                let full = name::item_names(prefix, connection.name(), &[wire], naming.limit).names.pop();
+                full.flatten().map_or_else(|| Arc::from(format!("{prefix}{wire}")), Arc::from)
+            });
             let mut tools = Arc::clone(&definitions);
             if wire != base {
                 Arc::make_mut(&mut tools)[index].wire_name.clone_from(&wire);
@@ -249,19 +252,17 @@ impl Registry {
         }
     }
 
+    /// A wire name made of `base` that the server has no tool of, and its full name.
     fn free_name(
         &self,
-        server: &str,
         base: &str,
-        prefix: &str,
-        limit: usize,
         names: &ServerNames,
+        full_name: impl Fn(&str) -> Arc<str>,
     ) -> (String, Arc<str>) {
         let mut number = 1;
         loop {
             let wire = if number == 1 { base.to_owned() } else { format!("{base}_{number}") };
-            let full = name::item_names(prefix, server, &[&wire], limit).names.pop().flatten();
-            let full: Arc<str> = full.map_or_else(|| Arc::from(format!("{prefix}{wire}")), Arc::from);
+            let full = full_name(&wire);
             if !names.tool_index.contains_key(&wire) && !self.tools.contains_key(&full) {
                 return (wire, full);
             }

@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 
 use super::Manager;
 use super::registry::{ToolEntry, ToolKind};
-use super::tools::{CallOptions, not_in_view, shown};
+use super::tools::{Call, CallOptions, not_in_view, shown};
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents};
 use crate::connection::Connection;
-use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError, PermissionLayer};
 use crate::permission::Decision;
 use crate::protocol::tool::{ToolDefinition, map_tools};
@@ -83,14 +82,8 @@ impl Manager {
     /// # Errors
     /// `INPUT_INVALID`, `SERVER_UNKNOWN`, `PERMISSION_DENIED` for another server whose own tool is not allowed, and
     /// those of listing and reading.
-    pub(super) async fn run_resource_tool(
-        &self,
-        entry: &ToolEntry,
-        text: &str,
-        deadline: &Deadline,
-        options: &CallOptions,
-        view: Option<&Arc<View>>,
-    ) -> Result<String, McpError> {
+    pub(super) async fn run_resource_tool(&self, call: &Call<'_>, text: &str) -> Result<String, McpError> {
+        let Call { entry, deadline, options, view } = *call;
         if entry.kind == ToolKind::ReadResource {
             let wanted: ReadArguments = arguments(entry, text, "{uri: string}")?;
             let options = CallOptions {
@@ -178,14 +171,14 @@ fn texts_of(contents: MappedContents) -> Vec<String> {
     }
     values
         .into_iter()
-        .map(|mut value| match value["text"].take() {
-            Value::String(text) => text,
-            _ => {
-                let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-                let (uri, path, kind) = (text("uri"), text("path"), text("mimeType"));
-                let kind = if kind.is_empty() { "binary" } else { &kind };
-                format!("{uri} ({kind}, {} bytes) is saved in {path}", value["bytes"])
+        .map(|mut value| {
+            if let Value::String(text) = value["text"].take() {
+                return text;
             }
+            let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+            let (uri, path, kind) = (text("uri"), text("path"), text("mimeType"));
+            let kind = if kind.is_empty() { "binary" } else { &kind };
+            format!("{uri} ({kind}, {} bytes) is saved in {path}", value["bytes"])
         })
         .collect()
 }

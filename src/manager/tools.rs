@@ -58,6 +58,19 @@ pub struct CallOptions {
     pub view: Option<u32>,
 }
 
+/// A call under way, once it is known of which tool.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    /// The tool.
+    pub(super) entry: &'a ToolEntry,
+    /// Its limits.
+    pub(super) deadline: &'a Arc<Deadline>,
+    /// What the caller said.
+    pub(super) options: &'a CallOptions,
+    /// The view that calls.
+    pub(super) view: Option<&'a Arc<View>>,
+}
+
 /// The result of a call and what it was a call of.
 pub struct CallOutcome {
     /// The tool.
@@ -162,42 +175,31 @@ impl Manager {
         }
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
-        let passed = self.pass_gate(&entry, &arguments, &deadline, view).await?;
+        let call = Call { entry: &entry, deadline: &deadline, options: &options, view };
+        let passed = self.pass_gate(&call, &arguments).await?;
         let sent = passed.as_deref().unwrap_or(&arguments);
-        let outcome = self.send_and_map(&entry, sent, &deadline, &options, view).await;
+        let outcome = self.send_and_map(&call, sent).await;
         let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
-        self.audit_call(&entry, sent, answer, &deadline);
+        self.audit_call(&call, sent, answer);
         let result = outcome?;
         Ok(CallOutcome { entry, result, elapsed: deadline.elapsed(), input: passed })
     }
 
-    async fn send_and_map(
-        &self,
-        entry: &ToolEntry,
-        arguments: &str,
-        deadline: &Arc<Deadline>,
-        options: &CallOptions,
-        view: Option<&Arc<View>>,
-    ) -> Result<MappedResult, McpError> {
+    async fn send_and_map(&self, call: &Call<'_>, arguments: &str) -> Result<MappedResult, McpError> {
+        let entry = call.entry;
         if entry.kind != ToolKind::OfServer {
-            let reply = self.run_resource_tool(entry, arguments, deadline, options, view).await?;
+            let reply = self.run_resource_tool(call, arguments).await?;
             return runtime::at_length(reply.len(), || self.map_tool_result(entry, reply));
         }
-        let params = tool_params(entry, arguments, options.meta.as_deref());
-        let reply =
-            self.send_tool_call(entry, &params, deadline, options.progress.as_ref(), View::host(view)).await;
-        let reply = reply.map_err(|error| timed(error, deadline))?;
+        let params = tool_params(entry, arguments, call.options.meta.as_deref());
+        let reply = self.send_tool_call(call, &params).await;
+        let reply = reply.map_err(|error| timed(error, call.deadline))?;
         runtime::at_length(reply.as_str().len(), || self.map_tool_result(entry, reply.into_string()))
     }
 
     /// Writes a call down; `answer` is whether the tool itself failed, and the length of the result.
-    pub(super) fn audit_call(
-        &self,
-        entry: &ToolEntry,
-        sent: &str,
-        answer: Result<(bool, usize), &McpError>,
-        deadline: &Deadline,
-    ) {
+    pub(super) fn audit_call(&self, call: &Call<'_>, sent: &str, answer: Result<(bool, usize), &McpError>) {
+        let Call { entry, deadline, .. } = *call;
         if !self.is_audited() {
             return;
         }
@@ -223,12 +225,11 @@ impl Manager {
     /// Hook and permission; the arguments that may be sent, where they are not those given.
     pub(super) async fn pass_gate(
         &self,
-        entry: &ToolEntry,
+        call: &Call<'_>,
         arguments: &str,
-        deadline: &Deadline,
-        view: Option<&Arc<View>>,
     ) -> Result<Option<String>, McpError> {
-        let outcome = self.ask_gate(entry, arguments, deadline, view).await;
+        let outcome = self.ask_gate(call, arguments).await;
+        let entry = call.entry;
         if self.is_audited() {
             let (word, layer, rule) = match &outcome {
                 Ok(_) => ("allow", None, entry.rule.as_deref()),
@@ -242,19 +243,14 @@ impl Manager {
         outcome
     }
 
-    async fn ask_gate(
-        &self,
-        entry: &ToolEntry,
-        arguments: &str,
-        deadline: &Deadline,
-        view: Option<&Arc<View>>,
-    ) -> Result<Option<String>, McpError> {
+    async fn ask_gate(&self, call: &Call<'_>, arguments: &str) -> Result<Option<String>, McpError> {
+        let Call { entry, deadline, view, .. } = *call;
         let patience = self.options.permission_timeout;
         let host: &dyn Host = view.map_or(self.post.as_ref(), |view| view.as_ref());
         let tool = entry.definition();
         let server = entry.connection.name();
-        let call = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
-        let rewritten = before(call, host, patience, deadline).await?;
+        let hooked = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
+        let rewritten = before(hooked, host, patience, deadline).await?;
         let verdict = match view {
             Some(view) => view.decide(entry),
             None => entry.verdict(),
@@ -286,14 +282,8 @@ impl Manager {
     }
 
     /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
-    async fn send_tool_call(
-        &self,
-        entry: &ToolEntry,
-        params: &Params,
-        deadline: &Arc<Deadline>,
-        progress: Option<&ProgressSink>,
-        host: Option<Arc<dyn Host>>,
-    ) -> Result<RawText, McpError> {
+    async fn send_tool_call(&self, call: &Call<'_>, params: &Params) -> Result<RawText, McpError> {
+        let Call { entry, deadline, .. } = *call;
         let mut gone = None;
         let mut refreshed = false;
         loop {
@@ -303,8 +293,8 @@ impl Manager {
                 params,
                 deadline,
                 mirrored: Mirrored::default(),
-                progress: progress.cloned(),
-                host: host.clone(),
+                progress: call.options.progress.clone(),
+                host: View::host(call.view),
             };
             let reply = tokio::select! {
                 biased;
@@ -386,17 +376,15 @@ impl Manager {
         }
         let server = match target {
             ToolTarget::Pair { server, .. } => server.clone(),
-            ToolTarget::Full(name) => match self.registry().server_of(name) {
-                Some(server) => server.to_owned(),
-                None => {
+            ToolTarget::Full(name) => {
+                if self.registry().server_of(name).is_none() {
                     self.connectors_settled().await;
-                    let server = self.registry().server_of(name).map(str::to_owned);
-                    match server {
-                        Some(server) => server,
-                        None => return self.find_own_name(name, options, view).await,
-                    }
                 }
-            },
+                let Some(server) = self.registry().server_of(name).map(str::to_owned) else {
+                    return self.find_own_name(name, options, view).await;
+                };
+                server
+            }
         };
         if view.is_some_and(|view| !view.has_server(&server)) {
             return Err(Self::no_such_tool_here(target));
