@@ -1106,6 +1106,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
     permissions?: PermissionRules;
     /** Asked in place of the manager's. */
     onPermission?: McpManagerOptions['onPermission'];
+    /**
+     * Asked in place of the manager's what servers want to know during calls of this view. Servers are told that questions
+     * are answered only where the manager has `onElicitation` or `hooks.elicitation` itself.
+     */
+    onElicitation?: McpManagerOptions['onElicitation'];
   }): McpView;
 
   // life of connections

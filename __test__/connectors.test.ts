@@ -145,7 +145,7 @@ test('PXY-01 a refused token is had anew once, for the list and behind the proxy
   });
 });
 
-test.each([
+const refusals: [string, () => string | null | Promise<string>, number, string][] = [
   ['no token', () => null, 200, 'CONNECTORS_NO_ACCESS'],
   ['getConnectorToken throws', () => Promise.reject(new Error('x')), 200, 'CONNECTORS_NO_ACCESS'],
   ['wrong scope', () => 't1', 403, 'CONNECTORS_NO_ACCESS'],
@@ -153,22 +153,24 @@ test.each([
   ['a broken server', () => 't1', 500, 'CONNECTORS_UNAVAILABLE'],
   ['a redirect', () => 't1', 302, 'CONNECTORS_UNAVAILABLE'],
   ['no list', () => 't1', 204, 'CONNECTORS_UNAVAILABLE'],
-] as const)('CFG-14 %s: no connectors, a reason, no error', async (_, getConnectorToken, status, code) => {
-  const { options } = await account((_url, _token, response) => {
-    if (status === 200) return one;
-    response.writeHead(status, { location: 'http://127.0.0.1:1/' }).end();
-    return undefined;
-  });
-  const servers = { s: faulty() };
-  await withManager(
-    { ...options, getConnectorToken: getConnectorToken as never, servers },
-    async (manager) => {
+];
+
+test.each(refusals)(
+  'CFG-14 %s: no connectors, a reason, no error',
+  async (_, getConnectorToken, status, code) => {
+    const { options } = await account((_url, _token, response) => {
+      if (status === 200) return one;
+      response.writeHead(status, { location: 'http://127.0.0.1:1/' }).end();
+      return undefined;
+    });
+    const servers = { s: faulty() };
+    await withManager({ ...options, getConnectorToken, servers }, async (manager) => {
       expect((await manager.connect()).map(({ name, state }) => [name, state])).toEqual([['s', 'connected']]);
       expect(codes(manager)).toEqual([code]);
       expect(manager.configReport().errors).toEqual([]);
-    },
-  );
-});
+    });
+  },
+);
 
 test('CFG-14 a slow list delays nobody, and comes by itself', async () => {
   let answer: ServerResponse | undefined;
