@@ -72,6 +72,13 @@ export interface HttpServerConfig extends CommonServerConfig {
   url: string;
   /** Headers of every request; their values never show in reports, logs and errors. */
   headers?: Record<string, string>;
+  /**
+   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
+   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
+   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
+   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
+   */
+  headersHelper?: string | string[];
 }
 
 /** A server over HTTP with server-sent events, the way of 2024-11-05. */
@@ -82,6 +89,13 @@ export interface SseServerConfig extends CommonServerConfig {
   url: string;
   /** Headers of every request; their values never show in reports, logs and errors. */
   headers?: Record<string, string>;
+  /**
+   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
+   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
+   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
+   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
+   */
+  headersHelper?: string | string[];
 }
 
 /** A server that runs as a child process and speaks over its standard input and output. */
@@ -108,8 +122,27 @@ export interface WebSocketServerConfig extends CommonServerConfig {
   url: string;
   /** Headers of the upgrade request; their values never show in reports, logs and errors. */
   headers?: Record<string, string>;
-  /** Command whose output, a JSON object, gives further headers. */
+  /**
+   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
+   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
+   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
+   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
+   */
   headersHelper?: string | string[];
+}
+
+/** An editor with an event stream. */
+export interface SseIdeServerConfig extends CommonServerConfig {
+  /** Kind of transport. */
+  type: 'sse-ide';
+  /** `http://` or `https://` URL of the event stream. */
+  url: string;
+  /** Name of the editor, for people. */
+  ideName: string;
+  /** Sent as `X-Claude-Code-Ide-Authorization`. */
+  authToken?: string;
+  /** The editor runs on the Windows side of this machine. Default `false`. */
+  ideRunningInWindows?: boolean;
 }
 
 /** An editor that listens on a WebSocket. */
@@ -152,6 +185,7 @@ export type ServerConfig =
   | HttpServerConfig
   | SseServerConfig
   | WebSocketServerConfig
+  | SseIdeServerConfig
   | WsIdeServerConfig
   | SdkServerConfig
   | ConnectorProxyConfig;
@@ -214,10 +248,21 @@ export interface McpManagerOptions {
   permissions?: PermissionRules;
   /** Directories (paths or `file:` URIs) told to servers that ask for roots. Default `[cwd]`. */
   roots?: string[];
-  /** Where state and outputs live; `false`: in memory only. Default `false` with `config: false`, else a directory of the user. */
+  /** Where state (approvals, which era and which way servers speak, for a week) and outputs live; `false`: in memory only. Default `false` with `config: false`, else a directory of the user. */
   stateDir?: string | false;
-  /** When servers are started: with `connect()` (`eager`), also failing `connect()` when one fails (`required`), or at the first use (`lazy`). Default `eager`. */
+  /**
+   * When servers are started: with `connect()` (`eager`), also failing `connect()` when one fails (`required`), or at
+   * the first use (`lazy`): a call, `connect(name)`, `ready({ servers })`, or a list of that server alone. What a `lazy`
+   * server offered when it last ran is kept in `stateDir`; `listTools()` and `listPrompts()` show it before it runs.
+   * Default `eager`.
+   */
   start?: 'eager' | 'lazy' | 'required';
+  /**
+   * `auto`: local servers get the environment of the person's login shell (read once, with a time limit; never on
+   * Windows) in place of this program's, as far as servers get it at all; a server's own `env` wins. For programs started
+   * from a desktop icon, whose `PATH` is short. Default `false`.
+   */
+  shellEnv?: 'auto' | false;
   /** What becomes of servers' standard error: `log` events and `stderrTail` (`capture`), or this process's own (`inherit`). Default `capture`. */
   stderr?: 'capture' | 'inherit';
   /**
@@ -265,6 +310,12 @@ export interface McpManagerOptions {
   }) => string | null | Promise<string | null>;
   /** Code around tool calls and around questions to people, for automation, refusal and records. */
   hooks?: Hooks;
+  /**
+   * An editor to connect to: it becomes the server `ide`, or the next free one of `ide_2`, `ide_3` … beside others of that
+   * name. Editors are on this machine; elsewhere they are refused (`URL_REFUSED`) unless an `allowedMcpServers` entry with
+   * `serverUrl` covers them. `discover` is accepted and does nothing yet. Default `false`.
+   */
+  ide?: SseIdeServerConfig | WsIdeServerConfig | 'discover' | false;
   /** Tools of editors (`sse-ide`, `ws-ide`) that are taken over; the others do not exist. Default `['executeCode', 'getDiagnostics']`. */
   ideAllowedTools?: string[];
   /** Whether changed configuration files are read again by themselves. Default `false`: only by `reload()`. */
@@ -301,9 +352,12 @@ export interface McpManagerOptions {
   sdkToolPrefix?: boolean;
   /** Whether a result with `isError` rejects with `TOOL_ERROR` or is returned like any other. Default `throw`. */
   toolErrors?: 'throw' | 'return';
-  /** How many local servers are started at the same time. Default `max(3, 2 × cores)`. */
+  /**
+   * How many local servers are started at the same time. Others wait for their turn, without any clock running; a
+   * server that says nothing for 3 s gives its turn to the next and goes on. Default `max(3, 2 × cores)`.
+   */
   localConcurrency?: number;
-  /** How many remote servers are connected at the same time. Default 20. */
+  /** The same for servers behind a URL. Default 20. */
   remoteConcurrency?: number;
   /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Servers of the stateless era say so themselves. Default 20 000. */
   catalogTtlMs?: number;
@@ -315,7 +369,13 @@ export interface McpManagerOptions {
   sanitizeResults?: 'strict' | 'invisible' | 'off';
   /** Whether `structuredContent` that does not match the tool's `outputSchema` rejects with `RESULT_INVALID`; otherwise it is a diagnostic. Default `false`. */
   strictOutput?: boolean;
-  /** Where binary content is saved. Default: in `stateDir`, else a private temporary directory. */
+  /** Whether arguments are checked against the tool's `inputSchema` before anything is sent (JSON Schema 2020-12 and older drafts); a mismatch is `INPUT_INVALID`. Default `false`. */
+  validateInput?: boolean;
+  /** Most tokens of a tool result: four bytes count as one, an image as at most 1 600. Default 25 000, environment `MAX_MCP_OUTPUT_TOKENS`; 0 means no limit. From 10 000 on there is a diagnostic `OUTPUT_LARGE`. */
+  maxOutputTokens?: number;
+  /** What becomes of a larger result: its whole goes to a file in `outputDir` and its beginning stays, or only its beginning stays, or the call rejects with `RESULT_TOO_LARGE`. `structuredContent` is left out whole. Default `file`. */
+  onLargeOutput?: 'file' | 'truncate' | 'error';
+  /** Where binary content and large results are saved (0700, files 0600). Default: `outputs` in `stateDir`, else a private temporary directory. */
   outputDir?: string;
   /** Time given to a stopping server, step by step. */
   shutdown?: {
@@ -344,10 +404,14 @@ export interface McpManagerOptions {
     /** Longest wait, in ms. Default 30 000. */
     maxDelayMs?: number;
   };
-  /** Streamable HTTP. */
+  /** Servers over HTTP, Streamable or legacy SSE. */
   http?: {
     /** Tries in a row to go on with an answer whose stream was cut. Default 5. */
     maxResumptions?: number;
+    /** A connection of the handshake era that has been quiet for so long is pinged, in ms. Default 30 000. */
+    pingIntervalMs?: number;
+    /** Longest silence after a ping, in ms; then the connection is lost and made anew. Default 10 000. */
+    pongTimeoutMs?: number;
   };
   /** Trust of servers that set none of their own. Default: the system's authorities and `NODE_EXTRA_CA_CERTS`. */
   tls?: TlsOptions;
@@ -848,7 +912,7 @@ export interface ToolResult {
   isError: boolean;
   /** `_meta` of the result. */
   meta?: JsonObject;
-  /** Present when the content was cut. */
+  /** Present when the result was above `maxOutputTokens`; the last block of `content` says so too. */
   truncated?: {
     /** Estimated size, in tokens. */
     tokens: number;
@@ -859,7 +923,7 @@ export interface ToolResult {
   };
   /** From the call to the result, in ms. */
   elapsedMs: number;
-  /** The result as it came over the wire. */
+  /** The result as it came over the wire; of one above `maxOutputTokens` what is left. */
   readonly raw: JsonObject;
 }
 
@@ -1116,14 +1180,19 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   // life of connections
 
   /**
-   * Loads the configuration if nobody did and connects all servers, side by side. Resolves when each has ended its
-   * first attempt, whatever came of it.
+   * Loads the configuration if nobody did and connects all servers but the `lazy` ones: remote first, then local, side
+   * by side as far as `remoteConcurrency` and `localConcurrency` allow. Each is of use as soon as it is there. Resolves
+   * when each has ended its first attempt, whatever came of it.
    * @throws The error of a server with `start: 'required'` that did not connect.
    */
   connect(options?: { signal?: AbortSignal }): Promise<ServerStatus[]>;
   /** Connects one server; rejects when it did not connect. Concurrent callers share one attempt. */
   connect(server: string, options?: { signal?: AbortSignal }): Promise<ServerStatus>;
-  /** Waits until the named servers (default: all) have ended their first attempt, or `timeoutMs` has passed; then gives the status of all. */
+  /**
+   * Connects the named servers (default: all but the `lazy` ones), waits until they have ended their first attempt or
+   * `timeoutMs` has passed, then gives the status of all. What is late goes on connecting.
+   * @throws Without `servers`: the error of a server with `start: 'required'` that did not connect in time.
+   */
   ready(options?: {
     /** Servers to wait for. Default all. */
     servers?: string[];
@@ -1325,6 +1394,8 @@ export class McpConnectionError extends McpError {
   readonly status?: number;
   /** First bytes of an answer that is not of the protocol. */
   readonly firstBytes?: string;
+  /** How far it had come on the network: resolving the name, connecting, the proxy's turn, TLS, waiting for the answer, reading it. */
+  readonly phase?: 'dns' | 'connect' | 'proxy' | 'tls' | 'headers' | 'body';
   /** When the next try is due, in ms since the epoch. */
   readonly nextRetryAt?: number;
 }
@@ -1428,5 +1499,50 @@ export function partitionCalls<T extends { tool: string }>(
   calls: T[],
   isConcurrencySafe: (tool: string) => boolean,
 ): T[][];
+/**
+ * What the API of a model asks of tools. `anthropic`: `{name, description, input_schema}`; `openai`:
+ * `{type: 'function', function: {…}}`; `gemini`: `{name, description, parameters}` with the keywords its API knows. A
+ * profile of your own gives the shape of `anthropic`.
+ */
+export type ModelProfile =
+  | 'anthropic'
+  | 'openai'
+  | 'gemini'
+  | {
+      /** Longest name; at least 16. */
+      maxNameLength: number;
+      /** What names may consist of. */
+      nameCharset: RegExp;
+      /** Whether `anyOf`, `oneOf` and `allOf` may stand at the root. */
+      rootUnions: boolean;
+      /** Whether `$ref` and `$defs` may stay. */
+      refs: boolean;
+    };
+/**
+ * Tools in the form that the API of a model takes. Names that do not fit are cleaned and end with a hash, the same in
+ * every run; `resolve` gives the full name for `callTool`. Schemas are repaired (references put in, a choice at the root
+ * merged into one object so that arguments stay as they are, missing `type` and `properties` filled); a tool whose schema
+ * is beyond repair is left out as `quarantined`. `changes` lists all of that.
+ * @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function toModelTools(tools: Tool[], profile: ModelProfile): ModelTools;
+/** What {@link toModelTools} makes. */
+export interface ModelTools {
+  /** For the request to the model, in the order given. */
+  tools: JsonObject[];
+  /** The full name behind a name that the model uses; `undefined` for one that was not given. */
+  resolve(name: string): string | undefined;
+  /** Everything that differs from the tools as they were given. */
+  changes: ModelToolChange[];
+}
+/** One difference between a tool and what the model gets. */
+export interface ModelToolChange {
+  /** Full name of the tool. */
+  tool: string;
+  /** `quarantined` tools are left out. */
+  kind: 'renamed' | 'repaired' | 'quarantined';
+  /** The new name, what was repaired, or why it is left out. */
+  detail: string;
+}
 /** Version of this package. */
 export const version: string;

@@ -16,6 +16,7 @@ const CANCELLABLE = 1;
 const WANTS_PROGRESS = 2;
 /** Letters are taken in turns, so that a flood never holds the event loop for long. */
 const nextTurn = setImmediate;
+const endOfTurn = Promise.resolve();
 /** Longest timer Node knows: it only keeps the process alive while calls are open. */
 const FOREVER = 2 ** 31 - 1;
 
@@ -59,6 +60,21 @@ class McpManager extends EventEmitter {
   #keepAlive;
   #timer;
   #flushDue = false;
+  #endTurn = () => {
+    this.#flushDue = false;
+    if (!native.endTurn() || this.#looking) return;
+    this.#looking = true;
+    nextTurn(this.#look);
+  };
+  #looking = false;
+  /** An answer that comes within microseconds is looked for turn by turn, which is sooner than any waking up. */
+  #look = () => {
+    const found = this.#native.look();
+    this.#looking = found !== false;
+    if (found === false) return;
+    nextTurn(this.#look);
+    if (found !== true) this.#take(found);
+  };
   #closed;
   #exit;
   #sdk;
@@ -461,10 +477,8 @@ class McpManager extends EventEmitter {
   #flushSoon() {
     if (this.#flushDue) return;
     this.#flushDue = true;
-    queueMicrotask(() => {
-      this.#flushDue = false;
-      native.flush();
-    });
+    // A reaction of a promise: the cheapest of what runs before the turn ends.
+    endOfTurn.then(this.#endTurn);
   }
 
   #settle(id, call) {
@@ -628,6 +642,7 @@ exports.expandEnv = functions.expandEnv;
 exports.decidePermission = functions.decidePermission;
 exports.windowsCommand = functions.windowsCommand;
 exports.partitionCalls = functions.partitionCalls;
+exports.toModelTools = functions.toModelTools;
 exports.importConfig = functions.importConfig;
 exports.isServerAllowed = functions.isServerAllowed;
 exports.serverSignature = functions.serverSignature;

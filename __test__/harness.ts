@@ -4,7 +4,9 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -40,9 +42,40 @@ export function realServer(name: string, ...args: string[]): StdioServerConfig {
   return { command: process.execPath, args: [join(dirname(manifest), path), ...args] };
 }
 
-/** What a test gets unless it says otherwise: no files are read, every tool is allowed, servers stop soon. */
+/** A port nobody listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Starts the "everything" server with a transport; gives its port once it listens. */
+export async function everythingServer(
+  transport: 'streamableHttp' | 'sse',
+): Promise<{ port: number; stop: () => void }> {
+  const manifest = createRequire(import.meta.url).resolve(
+    '@modelcontextprotocol/server-everything/package.json',
+  );
+  const port = await freePort();
+  const child = spawn(process.execPath, [join(dirname(manifest), 'dist', 'index.js'), transport], {
+    env: { ...process.env, PORT: String(port) },
+    stdio: 'ignore',
+  });
+  const stop = () => void child.kill('SIGKILL');
+  onTestFinished(stop);
+  await eventually(async () => {
+    const answer = await fetch(`http://127.0.0.1:${port}/nowhere`).catch(() => undefined);
+    return answer?.status === 404;
+  }, 20_000);
+  return { port, stop };
+}
+
+/** What a test gets unless it says otherwise: no files are read, every tool is allowed, nothing is cut, servers stop soon. */
 export const DEFAULTS: McpManagerOptions = {
   config: false,
+  maxOutputTokens: 0,
   permissions: { allow: ['mcp__*'] },
   shutdown: { graceMs: 500, termMs: 300, fastIntMs: 100, fastTermMs: 200 },
 };

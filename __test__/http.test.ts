@@ -1,39 +1,8 @@
 /** Servers behind URLs, through the public interface: real ones, and small ones that misbehave. */
-import { spawn } from 'node:child_process';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { caught, eventually, textOf, withManager } from './harness';
-
-/** A port nobody listens on now. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** Starts the "everything" server with a transport; gives its port once it listens. */
-async function everything(transport: 'streamableHttp' | 'sse'): Promise<{ port: number; stop: () => void }> {
-  const manifest = createRequire(import.meta.url).resolve(
-    '@modelcontextprotocol/server-everything/package.json',
-  );
-  const port = await freePort();
-  const child = spawn(process.execPath, [join(dirname(manifest), 'dist', 'index.js'), transport], {
-    env: { ...process.env, PORT: String(port) },
-    stdio: 'ignore',
-  });
-  const stop = () => void child.kill('SIGKILL');
-  onTestFinished(stop);
-  await eventually(async () => {
-    const answer = await fetch(`http://127.0.0.1:${port}/nowhere`).catch(() => undefined);
-    return answer?.status === 404;
-  }, 20_000);
-  return { port, stop };
-}
+import { caught, eventually, everythingServer, freePort, textOf, withManager } from './harness';
 
 interface Seen {
   method: string;
@@ -85,36 +54,8 @@ const results: Record<string, unknown> = {
 };
 
 describe('real servers', () => {
-  test('HTTP-01 Streamable HTTP with the reference server', async () => {
-    const { port } = await everything('streamableHttp');
-    const servers = { e: { type: 'http' as const, url: `http://127.0.0.1:${port}/mcp` } };
-    await withManager({ servers }, async (manager) => {
-      await manager.connect();
-      expect(manager.status('e')).toMatchObject({ state: 'connected', type: 'http', transport: 'http' });
-      expect(textOf(await manager.callTool('mcp__e__echo', { message: 'over http' }))).toContain('over http');
-      const tool = (await manager.listTools()).find(({ mcpInfo }) => /long.?running/i.test(mcpInfo.toolName));
-      const seen: number[] = [];
-      await manager.callTool(
-        tool!.name,
-        { duration: 1, steps: 4 },
-        { onProgress: ({ progress }) => seen.push(progress) },
-      );
-      expect(seen.length).toBeGreaterThanOrEqual(3);
-    });
-  });
-
-  test('SSE-01 the older way with the reference server', async () => {
-    const { port } = await everything('sse');
-    const servers = { e: { type: 'sse' as const, url: `http://127.0.0.1:${port}/sse` } };
-    await withManager({ servers }, async (manager) => {
-      await manager.connect();
-      expect(manager.status('e')).toMatchObject({ state: 'connected', transport: 'sse' });
-      expect(textOf(await manager.callTool('mcp__e__echo', { message: 'over sse' }))).toContain('over sse');
-    });
-  });
-
   test('HTTP-04 E18 falls back to the older way and says so', async () => {
-    const { port, stop } = await everything('sse');
+    const { port, stop } = await everythingServer('sse');
     const servers = { e: { type: 'http' as const, url: `http://127.0.0.1:${port}/sse` } };
     await withManager({ servers }, async (manager) => {
       await manager.connect();

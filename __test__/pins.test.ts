@@ -131,6 +131,7 @@ const FUNCTIONS = [
   'importConfig',
   'isServerAllowed',
   'serverSignature',
+  'toModelTools',
 ];
 
 const declarations = readFileSync(join(root, 'index.d.ts'), 'utf8');

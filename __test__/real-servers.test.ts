@@ -1,15 +1,44 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { caught, eventually, realServer, temporaryDirectory, textOf, withManager } from './harness';
+import type { McpManagerOptions, ServerConfig } from '..';
+import {
+  caught,
+  eventually,
+  everythingServer,
+  nextEvent,
+  realServer,
+  temporaryDirectory,
+  textOf,
+  withManager,
+} from './harness';
 
-const everything = () => ({
-  servers: { everything: realServer('@modelcontextprotocol/server-everything', 'stdio') },
+const everything = (): { everything: ServerConfig } => ({
+  everything: realServer('@modelcontextprotocol/server-everything', 'stdio'),
 });
 
-describe('server-everything', () => {
+/** The reference server over each of its transports. */
+const TRANSPORTS: [string, () => Promise<{ everything: ServerConfig }>][] = [
+  ['stdio', async () => everything()],
+  [
+    'http',
+    async () => {
+      const { port } = await everythingServer('streamableHttp');
+      return { everything: { type: 'http', url: `http://127.0.0.1:${port}/mcp` } };
+    },
+  ],
+  [
+    'sse',
+    async () => {
+      const { port } = await everythingServer('sse');
+      return { everything: { type: 'sse', url: `http://127.0.0.1:${port}/sse` } };
+    },
+  ],
+];
+
+describe.each(TRANSPORTS)('server-everything over %s', (transport, start) => {
   test('TOL-01 CAL-03 tools, results, images', async () => {
-    await withManager(everything(), async (manager) => {
+    await withManager({ servers: await start() }, async (manager) => {
       await manager.connect();
       const tools = await manager.listTools();
       const own = (name: string) => tools.find(({ mcpInfo }) => mcpInfo.toolName === name);
@@ -25,13 +54,14 @@ describe('server-everything', () => {
       expect(manager.status('everything')).toMatchObject({
         state: 'connected',
         era: 'legacy',
+        transport,
         toolCount: expect.any(Number),
       });
     });
   });
 
   test('PRO-08 progress of a long call', async () => {
-    await withManager(everything(), async (manager) => {
+    await withManager({ servers: await start() }, async (manager) => {
       await manager.connect();
       const tool = (await manager.listTools()).find(({ mcpInfo }) => /long.?running/i.test(mcpInfo.toolName));
       expect(tool).toBeDefined();
@@ -47,7 +77,7 @@ describe('server-everything', () => {
   });
 
   test('PRO-07 cancelling a long call leaves the connection alone', async () => {
-    await withManager(everything(), async (manager) => {
+    await withManager({ servers: await start() }, async (manager) => {
       await manager.connect();
       const tool = (await manager.listTools()).find(({ mcpInfo }) => /long.?running/i.test(mcpInfo.toolName));
       const error = await caught(
@@ -60,8 +90,52 @@ describe('server-everything', () => {
     });
   });
 
+  test('RES-02 a subscription is heard of until it ends', async () => {
+    await withManager({ servers: await start() }, async (manager) => {
+      await manager.connect();
+      const [{ uri }] = await manager.listResources();
+      await manager.subscribeResource('everything', uri);
+      const toggle = 'mcp__everything__toggle-subscriber-updates';
+      const updated = nextEvent(manager, 'resourceUpdated', undefined, 15_000);
+      await manager.callTool(toggle);
+      expect(await updated).toMatchObject({ server: 'everything', uri });
+      await manager.callTool(toggle);
+      await manager.unsubscribeResource('everything', uri);
+    });
+  });
+
+  test('ELI-01 PRO-12 PRO-10 it asks for a form, a model and the roots', async () => {
+    const asked: string[] = [];
+    const options: McpManagerOptions = {
+      roots: ['file:///here'],
+      onElicitation: () => {
+        asked.push('form');
+        return { action: 'decline' };
+      },
+      onSampling: () => {
+        asked.push('model');
+        return { role: 'assistant', model: 'm', content: { type: 'text', text: 'words of a model' } };
+      },
+    };
+    await withManager({ ...options, servers: await start() }, async (manager) => {
+      await manager.connect();
+      // These tools are there only once the server knows what the host can do.
+      const tool = (pattern: RegExp) =>
+        eventually(async () =>
+          (await manager.listTools()).find(({ mcpInfo }) => pattern.test(mcpInfo.toolName)),
+        );
+      const sampling = await manager.callTool((await tool(/trigger-sampling-request$/)).name, {
+        prompt: 'Say something',
+      });
+      expect(JSON.stringify(sampling)).toContain('words of a model');
+      await manager.callTool((await tool(/trigger-elicitation-request$/)).name);
+      expect(JSON.stringify(await manager.callTool((await tool(/roots/)).name))).toContain('file:///here');
+      expect(asked).toEqual(['model', 'form']);
+    });
+  });
+
   test('PRM-01 RES-01 prompts and resources', async () => {
-    await withManager(everything(), async (manager) => {
+    await withManager({ servers: await start() }, async (manager) => {
       await manager.connect();
       const prompts = await manager.listPrompts();
       const plain = prompts.find((prompt) => prompt.arguments.every(({ required }) => required !== true));
@@ -125,7 +199,7 @@ describe('server-memory', () => {
 
 test('LIF-03 all three at once beside one that is not there', async () => {
   const servers = {
-    ...everything().servers,
+    ...everything(),
     fs: realServer('@modelcontextprotocol/server-filesystem', temporaryDirectory()),
     memory: {
       ...realServer('@modelcontextprotocol/server-memory'),

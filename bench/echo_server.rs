@@ -1,4 +1,5 @@
-//! The MCP server that every peer of the benchmark talks to over stdio (revision 2025-11-25).
+//! The MCP server that every peer of the benchmark talks to (revision 2025-11-25): over stdio, or with `--http` over
+//! Streamable HTTP.
 //!
 //! It owns the wire and the generated payloads, not what is measured. It is meant to cost next to nothing, so that the
 //! figures show the client: one thread, blocking reads into one large buffer, one write for all answers to what one
@@ -6,6 +7,8 @@
 //!
 //! Tools: `echo {message}`, `text {bytes, kind: "ascii" | "cjk"}`, `rows {count}`. `workloads.mjs` makes the same
 //! payloads a second time and compares.
+
+mod echo_http;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,6 +45,9 @@ const TOOLS: &str = concat!(
 );
 
 fn main() -> io::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("--http") {
+        return echo_http::serve();
+    }
     serve(&mut io::stdin().lock(), &mut io::stdout().lock())
 }
 

@@ -16,7 +16,7 @@ export class PeerProcess {
     this.id = id;
   }
 
-  /** Connects the peer to its own echo server; returns the package and its version. */
+  /** Connects the peer to its own echo servers; learns the package, its version and its transports. */
   async connect(server) {
     Object.assign(this, await this.#order('connect', { peer: this.id, server }));
   }

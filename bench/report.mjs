@@ -2,7 +2,7 @@
 
 /** What is compared with what. */
 export const OURS = 'switchboard';
-export const RIVALS = ['client-v2', 'sdk-v1'];
+export const RIVALS = ['client-v2', 'sdk-v1', 'bare-pipes'];
 
 /** How a figure is read from one sample of a round. `better` says which direction is an improvement. */
 const CALL_TIME = {
@@ -30,6 +30,10 @@ const TARGETS = {
   'in-flight-64/cpu': { 'client-v2': 0.5 },
   'text-8m-ascii/block': { 'client-v2': 0.5 },
   'text-8m-cjk/block': { 'client-v2': 0.5 },
+  'http-sequential/time': { 'client-v2': 0.35 },
+  'http-sequential/cpu': { 'client-v2': 0.3 },
+  'http-in-flight-64/rate': { 'client-v2': 4 },
+  'http-in-flight-64/cpu': { 'client-v2': 0.3 },
 };
 
 function metricsOf(workload) {

@@ -66,11 +66,14 @@ async function startPeers(ids, server) {
 
 /** Every round asks every peer in turn, beginning with another one each time. */
 async function takeSamples(peers, { workloads, rounds }) {
-  const samples = new Map(workloads.map(({ id }) => [id, new Map(peers.map((peer) => [peer.id, []]))]));
+  const taking = ({ over }) => peers.filter((peer) => peer.transports.includes(over));
+  const samples = new Map(
+    workloads.map((each) => [each.id, new Map(taking(each).map((peer) => [peer.id, []]))]),
+  );
   for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
     showProgress(round < 0 ? 'warming up' : `round ${round + 1} of ${rounds}`);
     for (const [position, each] of workloads.entries()) {
-      for (const peer of rotated(peers, round + WARM_UP_ROUNDS + position)) {
+      for (const peer of rotated(taking(each), round + WARM_UP_ROUNDS + position)) {
         const sample = await peer.measure(each);
         if (round >= 0) samples.get(each.id).get(peer.id).push(sample);
       }

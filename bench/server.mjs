@@ -1,6 +1,7 @@
 // Where the programs of the benchmark are: built by cargo, quick when nothing changed.
 
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -44,4 +45,11 @@ function executableOf(messages, program) {
     if (reason === 'compiler-artifact' && target.name === program && executable) return executable;
   }
   throw new Error(`cargo named no program ${program}`);
+}
+
+/** Starts the same program behind HTTP; it ends with this process. */
+export async function startHttpServer(program) {
+  const server = spawn(program, ['--http'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [line] = await once(server.stdout.setEncoding('utf8'), 'data');
+  return { url: line.trim(), stop: () => server.kill() };
 }

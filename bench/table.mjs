@@ -2,7 +2,12 @@
 
 import { OURS, RIVALS } from './report.mjs';
 
-const LABELS = { [OURS]: 'switchboard', 'client-v2': 'client 2.x', 'sdk-v1': 'sdk 1.x' };
+const LABELS = {
+  [OURS]: 'switchboard',
+  'client-v2': 'client 2.x',
+  'sdk-v1': 'sdk 1.x',
+  'bare-pipes': 'bare pipes',
+};
 const ABSENT = '–';
 
 /** Renders the entries of `makeReport` for the peers that took part. */
@@ -45,7 +50,9 @@ function number(value) {
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-function ratio({ ofMedians, lowest, highest }) {
+function ratio(found) {
+  if (found === undefined) return ABSENT;
+  const { ofMedians, lowest, highest } = found;
   return `${ofMedians.toFixed(2)} (${lowest.toFixed(2)}–${highest.toFixed(2)})`;
 }
 

@@ -16,11 +16,12 @@ const LINES = {
 const COLOURS = ['red', 'green', 'blue'];
 
 /**
- * A workload makes `calls` calls a round, at most `inFlight` at a time. `request(index)` is the call, `expected(index)`
+ * A workload makes `calls` calls a round `over` a transport, at most `inFlight` at a time. `request(index)` is the call, `expected(index)`
  * its payload. `block` asks for the longest block of the JS thread as well.
  * @typedef {object} Workload
  * @property {string} id
  * @property {string} title
+ * @property {'stdio' | 'http'} over
  * @property {number} calls
  * @property {number} inFlight
  * @property {boolean} block
@@ -53,6 +54,20 @@ export const WORKLOADS = [
     block: true,
   }),
   structured({ id: 'rows-20k', title: 'structured content, 20,000 rows', calls: 3, count: ROWS }),
+  echoes({
+    id: 'http-sequential',
+    title: 'HTTP, small calls, one after another',
+    over: 'http',
+    calls: 500,
+    inFlight: 1,
+  }),
+  echoes({
+    id: 'http-in-flight-64',
+    title: 'HTTP, small calls, 64 in flight',
+    over: 'http',
+    calls: 1_280,
+    inFlight: 64,
+  }),
 ];
 
 /** The workload with this id. */
@@ -66,6 +81,7 @@ function echoes(fields) {
   // Every message differs, so that an answer given to the wrong call is noticed.
   const message = (index) => `message ${index} of a round`;
   return {
+    over: 'stdio',
     block: false,
     ...fields,
     request: (index) => ({ tool: 'echo', args: { message: message(index) } }),
@@ -76,6 +92,7 @@ function echoes(fields) {
 function texts({ bytes, kind, ...fields }) {
   const expected = once(() => ({ text: numberedLines(kind, bytes) }));
   return {
+    over: 'stdio',
     block: false,
     inFlight: 1,
     ...fields,
@@ -90,6 +107,7 @@ function structured({ count, ...fields }) {
     rows: Array.from({ length: count }, (_, id) => row(id)),
   }));
   return {
+    over: 'stdio',
     block: true,
     inFlight: 1,
     ...fields,

@@ -157,6 +157,27 @@ function calls(value) {
 }
 
 /** Arguments of a prompt: by order, or by name; every value is a string (mcp:PRM-01). */
+function tools(value) {
+  if (!Array.isArray(value)) throw invalid('tools', 'an array of tools', value);
+  value.forEach((tool, index) => {
+    object(tool, `tools[${index}]`);
+    string(tool.name, `tools[${index}].name`);
+  });
+}
+
+function modelProfile(value) {
+  object(value, 'profile');
+  const { maxNameLength, nameCharset } = value;
+  if (!Number.isInteger(maxNameLength) || maxNameLength < 16) {
+    throw invalid('profile.maxNameLength', 'a whole number of at least 16', maxNameLength);
+  }
+  if (!(nameCharset instanceof RegExp)) {
+    throw invalid('profile.nameCharset', 'a regular expression', nameCharset);
+  }
+  boolean(value.rootUnions, 'profile.rootUnions');
+  boolean(value.refs, 'profile.refs');
+}
+
 function promptArguments(value) {
   if (value === undefined) return { named: [] };
   if (Array.isArray(value)) {
@@ -195,6 +216,7 @@ module.exports = {
   invalid,
   isObject,
   json,
+  modelProfile,
   object,
   optionalBoolean,
   optionalChoice,
@@ -208,5 +230,6 @@ module.exports = {
   string,
   strings,
   toolPair,
+  tools,
   view,
 };

@@ -3,6 +3,7 @@
 
 const native = require('../binding.js');
 const check = require('./check.js');
+const models = require('./model-tools.js');
 const { guard } = require('./errors.js');
 
 function normalizeName(name) {
@@ -71,6 +72,13 @@ function partitionCalls(calls, isConcurrencySafe) {
   return batches;
 }
 
+function toModelTools(tools, profile) {
+  check.tools(tools);
+  if (typeof profile === 'string') check.optionalChoice(profile, Object.keys(models.PROFILES), 'profile');
+  else check.modelProfile(profile);
+  return models.toModelTools(tools, profile);
+}
+
 function isServerAllowed(name, config, policy) {
   check.string(name, 'name');
   check.object(config, 'config');
@@ -107,5 +115,6 @@ module.exports = {
   partitionCalls,
   sanitizeUnicode,
   serverSignature,
+  toModelTools,
   windowsCommand,
 };

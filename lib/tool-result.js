@@ -4,7 +4,7 @@
 class ToolResult {
   #wire;
 
-  constructor({ server, tool, fullName, elapsedMs, plain, value, raw }) {
+  constructor({ server, tool, fullName, elapsedMs, plain, value, truncated, raw }) {
     this.server = server;
     this.tool = tool;
     this.fullName = fullName;
@@ -13,6 +13,7 @@ class ToolResult {
     this.isError = value.isError === true;
     const meta = plain ? value._meta : value.meta;
     if (meta !== undefined) this.meta = meta;
+    if (truncated !== undefined) this.truncated = truncated;
     this.elapsedMs = elapsedMs;
     this.#wire = plain ? value : raw;
   }
@@ -36,7 +37,7 @@ class ToolResult {
     return wire;
   }
 
-  /** The result as the server sent it. */
+  /** The result as the server sent it; of one above the output limit what is left. */
   get raw() {
     return this.#wire;
   }

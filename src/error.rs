@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -141,6 +142,38 @@ pub enum TimeoutKind {
     Total,
 }
 
+/// A stretch of an exchange over the network (F-055).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Resolving the name.
+    Dns,
+    /// Making the TCP connection.
+    Connect,
+    /// Having a proxy open the way.
+    Proxy,
+    /// Agreeing on encryption.
+    Tls,
+    /// Waiting for the head of the answer.
+    Headers,
+    /// Reading the body of the answer.
+    Body,
+}
+
+impl Phase {
+    /// What is done meanwhile, for people.
+    pub fn doing(self) -> &'static str {
+        match self {
+            Phase::Dns => "resolving the name",
+            Phase::Connect => "making the connection",
+            Phase::Proxy => "waiting for the proxy",
+            Phase::Tls => "agreeing on encryption",
+            Phase::Headers => "waiting for the head of the answer",
+            Phase::Body => "reading the body of the answer",
+        }
+    }
+}
+
 /// Which of the four permission layers (or the hook in front) refused a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -194,6 +227,12 @@ pub struct Facts {
     /// When the next attempt is due, in milliseconds since the epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry_at: Option<u64>,
+    /// How far the exchange had come when it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The pause before reconnecting that the server asked for.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
     /// Which clock ran out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<TimeoutKind>,

@@ -27,3 +27,4 @@ pub mod state_dir;
 mod testing;
 pub mod transport;
 pub mod unicode;
+pub mod words;

@@ -237,6 +237,20 @@ pub fn at_length<T>(size: usize, work: impl FnOnce() -> T) -> T {
 pub trait Flush: Send + Sync {
     /// Sends on what has gathered; never blocks.
     fn flush(&self);
+    /// After a flush at the end of a turn: where the answer is expected at once, if it is.
+    fn near(&self) -> Option<Arc<dyn Near>>;
+}
+
+/// The end of a pipe whose answer comes so soon that waking a task, and by it the thread that asked, would take
+/// longer: that thread looks for it in the turns of its own event loop instead.
+pub trait Near: Send + Sync {
+    /// Reads what is there and passes it on; never waits. Whether another look is worth it.
+    fn look(&self) -> bool;
+}
+
+thread_local! {
+    /// Where this thread looks.
+    static NEAR: RefCell<Option<Arc<dyn Near>>> = const { RefCell::new(None) };
 }
 
 static UNSENT: Mutex<Vec<Arc<dyn Flush>>> = Mutex::new(Vec::new());
@@ -252,11 +266,36 @@ pub fn flush_later(unsent: Arc<dyn Flush>) {
 }
 
 /// Sends on what was written by threads outside the runtime. They call it at the end of their turn, so that
-/// everything a turn has written leaves together; the sweeper does if they forget.
-pub fn flush() {
-    for unsent in std::mem::take(&mut *lock(&UNSENT)) {
-        unsent.flush();
+/// everything a turn has written leaves together; the sweeper does if they forget. Whether [`look`] is worth it.
+pub fn end_turn() -> bool {
+    let mut near = None;
+    for unsent in flush() {
+        near = unsent.near().or(near);
     }
+    let looks = near.is_some();
+    if looks {
+        NEAR.set(near);
+    }
+    looks
+}
+
+fn flush() -> Vec<Arc<dyn Flush>> {
+    let unsent = std::mem::take(&mut *lock(&UNSENT));
+    for each in &unsent {
+        each.flush();
+    }
+    unsent
+}
+
+/// Looks for the answer that is expected at once; whether another look is worth it.
+pub fn look() -> bool {
+    let (Some(near), Some(handle)) = (NEAR.take(), handle()) else { return false };
+    let _inside = handle.enter();
+    let again = near.look();
+    if again {
+        NEAR.set(Some(near));
+    }
+    again
 }
 
 /// Completes as soon as it is polled inside a runtime, where timers can be used.

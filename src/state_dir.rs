@@ -47,6 +47,15 @@ impl StateDir {
         (read as u64 <= MAX_BYTES).then_some(bytes)
     }
 
+    /// Moves a file that cannot be understood out of the way, as `<name>.corrupt`; an earlier one there is
+    /// replaced.
+    pub fn set_aside(&self, name: &str) {
+        if let Some(root) = &self.root {
+            // Where that fails the file is replaced.
+            let _ = std::fs::rename(root.join(name), root.join(format!("{name}.corrupt")));
+        }
+    }
+
     /// Changes a file while no other process does: `change` gets what stands there now.
     ///
     /// # Errors
@@ -69,11 +78,45 @@ impl StateDir {
             McpError::new(ErrorCode::ConfigWriteFailed, message)
         })
     }
+
+    /// Removes the oldest of the files whose name begins with `prefix`, all but `most`.
+    pub fn keep_newest(&self, prefix: &str, most: usize) {
+        let Some(entries) = self.root.as_ref().and_then(|root| std::fs::read_dir(root).ok()) else { return };
+        let mut files: Vec<_> = entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                entry.file_name().to_str()?.starts_with(prefix).then_some(())?;
+                Some((entry.metadata().ok()?.modified().ok()?, entry.path()))
+            })
+            .collect();
+        if files.len() <= most {
+            return;
+        }
+        files.sort();
+        for (_, path) in files.iter().take(files.len() - most) {
+            // Another process may have been faster.
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lif_09_only_the_newest_of_a_kind_are_kept() {
+        let root = std::env::temp_dir().join(format!("mcp-switchboard-newest-{}", std::process::id()));
+        let state = StateDir::at(root.clone());
+        for name in ["kind-1", "kind-2", "kind-3", "other"] {
+            state.update(name, |_| b"x".to_vec()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        state.keep_newest("kind-", 2);
+        let left = ["kind-1", "kind-2", "kind-3", "other"].map(|name| state.read(name).is_some());
+        assert_eq!(left, [false, true, true, true]);
+        std::fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn lif_09_private_and_shared_between_writers() {

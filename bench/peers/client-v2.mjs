@@ -1,15 +1,19 @@
 // The official client, second generation, with its defaults.
 
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
 import { installedVersion } from './installed-version.mjs';
 
 const PACKAGE = '@modelcontextprotocol/client';
 
-export async function connect(command) {
+export const connect = (command) => connectOver(new StdioClientTransport({ command }));
+
+export const connectHttp = (url) => connectOver(new StreamableHTTPClientTransport(new URL(url)));
+
+async function connectOver(transport) {
   const client = new Client({ name: 'bench', version: '1.0.0' });
-  await client.connect(new StdioClientTransport({ command }));
+  await client.connect(transport);
   await client.listTools();
   return {
     package: PACKAGE,

@@ -4,10 +4,14 @@ import { McpManager, version } from 'mcp-switchboard';
 
 const SERVER = 'bench';
 
-export async function connect(command) {
+export const connect = (command) => connectTo({ command });
+
+export const connectHttp = (url) => connectTo({ type: 'http', url });
+
+async function connectTo(server) {
   const manager = new McpManager({
     config: false,
-    servers: { [SERVER]: { command } },
+    servers: { [SERVER]: server },
     permissions: { allow: ['mcp__*'] },
     maxOutputTokens: 0,
   });

@@ -84,6 +84,10 @@ impl Reply {
         body.push_str(if result.plain { ",\"plain\":true" } else { ",\"plain\":false" });
         body.push_str(",\"value\":");
         body.push_str(&result.value);
+        if let Some(truncated) = &result.truncated {
+            body.push_str(",\"truncated\":");
+            body.push_str(&truncated.to_json());
+        }
         if let Some(input) = &input {
             body.push_str(",\"input\":");
             body.push_str(input);

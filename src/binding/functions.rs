@@ -55,10 +55,10 @@ pub struct RuleDecision {
     pub rule: Option<String>,
 }
 
-/// Ends a turn of this thread: what it has written leaves together.
+/// Ends a turn of this thread: what it has written leaves together. Whether `look` is worth calling, turn by turn.
 #[napi(catch_unwind)]
-pub fn flush() {
-    crate::runtime::flush();
+pub fn end_turn() -> bool {
+    crate::runtime::end_turn()
 }
 
 /// Turns every character outside `[A-Za-z0-9_-]` into `_`.

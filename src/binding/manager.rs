@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use napi::bindgen_prelude::Function;
+use napi::bindgen_prelude::{Either, Function};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
@@ -111,6 +111,17 @@ impl NativeManager {
     pub fn take_letters(&self) -> Post {
         let (letters, more) = self.manager.post().collect();
         pack(letters, more)
+    }
+
+    /// Looks for an answer that is expected at once and takes the letters there are: a delivery, or `true` when
+    /// there is none yet, or `false` when looking any longer is not worth it.
+    #[napi(catch_unwind)]
+    pub fn look(&self) -> Either<bool, Post> {
+        let post = self.manager.post();
+        post.hold();
+        let again = runtime::look();
+        let (letters, more) = post.collect();
+        if letters.is_empty() && !more { Either::A(again) } else { Either::B(pack(letters, more)) }
     }
 
     /// Answers a question; `failure` tells that the callback failed, and how.

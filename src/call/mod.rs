@@ -3,9 +3,10 @@
 //! Owns what a result becomes for the caller. The shapes themselves are mapped by `protocol`.
 
 pub mod blob;
+pub mod budget;
 pub mod gate;
 pub mod hook;
 pub mod output;
-pub mod output_schema;
 pub mod resource_contents;
 mod schema_cost;
+pub mod tool_schema;

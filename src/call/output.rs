@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::blob;
+use super::budget::Truncated;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Facts, Kind, MAX_DEPTH};
@@ -74,6 +75,8 @@ pub struct MappedResult {
     pub large_texts: Vec<(usize, String)>,
     /// What was odd (`RESULT_ODD`, `RESULT_EMPTY`, `OUTPUT_NOT_SAVED`).
     pub warnings: Vec<Diagnostic>,
+    /// What was left out because of the output limit.
+    pub truncated: Option<Truncated>,
 }
 
 impl MappedResult {
@@ -134,14 +137,30 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
     if let Some(long) = result.long_texts_if_plain(&content_rules, facts)? {
         let warnings = empty_note(&result, rules);
         let (value, large_texts) = if long.is_empty() { (wire, Vec::new()) } else { cut_out(&wire, &long) };
-        return Ok(MappedResult { raw: None, value, plain: true, is_error, large_texts, warnings });
+        return Ok(MappedResult {
+            raw: None,
+            value,
+            plain: true,
+            is_error,
+            large_texts,
+            warnings,
+            truncated: None,
+        });
     }
     let mut writer = BlockWriter::new(&content_rules, facts);
     write_content(&result, &mut writer)?;
     let value = write_result(&result, &mut writer, rules.sanitize, facts)?;
     let BlockWriter { large_texts, oddities, .. } = writer;
     let warnings = oddities.finish();
-    Ok(MappedResult { raw: Some(wire), value, plain: false, is_error, large_texts, warnings })
+    Ok(MappedResult {
+        raw: Some(wire),
+        value,
+        plain: false,
+        is_error,
+        large_texts,
+        warnings,
+        truncated: None,
+    })
 }
 
 /// The wire text with an empty string in place of each literal, which must be slices of it in order, and the

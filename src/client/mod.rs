@@ -226,6 +226,11 @@ impl Client {
         }
     }
 
+    /// Whether requests are under way.
+    pub fn is_busy(&self) -> bool {
+        !self.tables.progress.is_empty()
+    }
+
     /// Sends a notification.
     pub async fn notify(&self, method: &str, params: Option<&str>) -> Result<(), McpError> {
         let frame = write::notification(method, params);

@@ -174,7 +174,7 @@ impl Talk<'_> {
     /// Discovery first; only an answer selects the old era (D11).
     async fn auto_on_http(&self) -> Result<Negotiated, McpError> {
         let known = self.opening.verdicts.recall();
-        if known.is_some_and(|version| version.era() == Era::Legacy) {
+        if known.is_some_and(|verdict| verdict.version.era() == Era::Legacy) {
             match self.shake_hands().await {
                 Err(Refused::Rpc(_) | Refused::WantsModern(_)) => self.opening.verdicts.forget(),
                 outcome => return outcome.map_err(Refused::into_error),
@@ -187,7 +187,7 @@ impl Talk<'_> {
     }
 
     fn remembers_modern(&self) -> bool {
-        self.opening.verdicts.recall().is_some_and(|version| version.era() == Era::Modern)
+        self.opening.verdicts.recall().is_some_and(|verdict| verdict.version.era() == Era::Modern)
     }
 
     /// A server that does not speak the era that was asked for is told apart from one that fails (mcp:ERA-18).

@@ -79,6 +79,11 @@ struct Notice {
 }
 
 impl ProgressTable {
+    /// Whether no request is under way.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.watched).is_empty()
+    }
+
     /// Watches a request until the guard is dropped: nothing is delivered after its end (mcp:PROG-04).
     pub fn watch(self: &Arc<Self>, id: u64, request: &Request<'_>) -> WatchGuard {
         let entry = Watched {

@@ -1,5 +1,6 @@
 //! Whole conversations with a scripted peer, under paused time.
 
+mod model;
 mod opening;
 mod questions;
 mod rounds;

@@ -72,7 +72,7 @@ impl ServerSpec {
             TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote) => {
                 values.extend(remote.headers.values().map(|value| value.expose().as_str()));
                 values.extend(remote.url.secrets());
-                if let Some(HeadersHelper::Command(words)) = &remote.headers_helper {
+                if let Some(HelperCommand(words)) = &remote.headers_helper {
                     collect_arguments(words, &mut values);
                 }
                 if let OAuthChoice::Custom(fields) = &remote.oauth {
@@ -199,28 +199,18 @@ pub struct RemoteSpec {
     /// Headers of every request, names as written.
     pub headers: BTreeMap<String, Secret<String>>,
     /// A command whose output gives more headers.
-    pub headers_helper: Option<HeadersHelper>,
+    pub headers_helper: Option<HelperCommand>,
     /// How to log in.
     pub oauth: OAuthChoice,
 }
 
-/// A command whose output gives headers.
+/// A command whose output gives headers: program and arguments.
 #[derive(Clone, PartialEq, Eq)]
-pub enum HeadersHelper {
-    /// One text, to be split by quoting rules only.
-    Line(String),
-    /// Program and arguments.
-    Command(Vec<String>),
-}
+pub struct HelperCommand(pub Vec<String>);
 
-impl fmt::Debug for HeadersHelper {
+impl fmt::Debug for HelperCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HeadersHelper::Line(_) => f.write_str("Line([REDACTED])"),
-            HeadersHelper::Command(words) => {
-                f.debug_tuple("Command").field(&redact_arguments(words)).finish()
-            }
-        }
+        f.debug_tuple("HelperCommand").field(&redact_arguments(&self.0)).finish()
     }
 }
 

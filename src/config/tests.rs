@@ -21,6 +21,13 @@ pub(crate) fn temporary(name: &str) -> PathBuf {
     std::fs::canonicalize(path).unwrap()
 }
 
+/// The one server of a definition, as the host gives it.
+pub(crate) fn spec_of(definition: &Value) -> ServerSpec {
+    let layer = RawLayer::options(&json!({ "s": definition }).to_string());
+    let resolution = resolve_with(&inputs(vec![layer]), &|_| None);
+    ServerSpec::clone(resolution.servers.first().unwrap_or_else(|| panic!("{:?}", resolution.errors)))
+}
+
 fn environment(vars: &[(&str, &str)]) -> Environment {
     Environment {
         vars: vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),

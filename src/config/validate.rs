@@ -14,11 +14,12 @@ use crate::config::fields::{Fields, kind_of};
 use crate::config::report::Fate;
 use crate::config::scope::Voice;
 use crate::config::spec::{
-    ConnectorSpec, HeadersHelper, IdeSpec, InheritEnv, OAuthChoice, ProtocolChoice, ProxyChoice, RemoteSpec,
+    ConnectorSpec, HelperCommand, IdeSpec, InheritEnv, OAuthChoice, ProtocolChoice, ProxyChoice, RemoteSpec,
     ServerSpec, StartPolicy, StdioSpec, Timeouts, TlsSpec, ToolFilter, TransportSpec,
 };
 use crate::config::url_check::check_url;
 use crate::secret::{SafeUrl, Secret};
+use crate::words;
 
 /// A well-formed entry next to what was written.
 #[derive(Clone, Debug)]
@@ -231,23 +232,29 @@ fn url(fields: &mut Fields<'_>, schemes: &[&str]) -> Option<SafeUrl> {
 fn remote(fields: &mut Fields<'_>, schemes: &[&str]) -> Option<RemoteSpec> {
     let url = url(fields, schemes);
     let headers = secrets(fields.text_map("headers", refuse_header));
-    let headers_helper = match fields.value("headersHelper") {
-        Some(Value::String(line)) if !line.trim().is_empty() => Some(HeadersHelper::Line(line.clone())),
-        Some(Value::Array(_)) => {
-            let words = fields.texts("headersHelper").unwrap_or_default();
-            if words.is_empty() {
-                fields.error("/headersHelper", "The command is empty");
-            }
-            Some(HeadersHelper::Command(words))
-        }
-        Some(other) => {
-            fields.wrong_type("/headersHelper", "a command as a string or an array of strings", other);
-            None
-        }
-        None => None,
-    };
+    let headers_helper = headers_helper(fields);
     let oauth = oauth(fields);
     Some(RemoteSpec { url: url?, headers, headers_helper, oauth })
+}
+
+/// A command as an array, or as one text that is split by quoting rules only (OAU-04).
+fn headers_helper(fields: &mut Fields<'_>) -> Option<HelperCommand> {
+    let words = match fields.value("headersHelper")? {
+        Value::String(line) => words::split(line).unwrap_or_else(|| {
+            fields.error("/headersHelper", "A quote of the command is not closed");
+            Vec::new()
+        }),
+        Value::Array(_) => fields.texts("headersHelper")?,
+        other => {
+            fields.wrong_type("/headersHelper", "a command as a string or an array of strings", other);
+            return None;
+        }
+    };
+    if words.first().is_none_or(String::is_empty) {
+        fields.error("/headersHelper", "The command is empty");
+        return None;
+    }
+    Some(HelperCommand(words))
 }
 
 /// Name of a field, whether a value fits it, and what is expected there.

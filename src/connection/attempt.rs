@@ -1,7 +1,6 @@
 //! One attempt to connect: start the transport, shake hands, or leave nothing behind and say why.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tokio::sync::oneshot;
 
@@ -13,11 +12,14 @@ use crate::client::input::InputDesk;
 use crate::client::open::{self, EraChoice, Opening};
 use crate::config::spec::{InheritEnv, ProtocolChoice, StdioSpec, TransportSpec};
 use crate::deadline::Deadline;
-use crate::error::{ErrorCode, McpError};
+use crate::diagnostic::Diagnostic;
+use crate::environment::Environment;
+use crate::error::{ErrorCode, McpError, Phase};
 use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
 use crate::runtime::write;
+use crate::transport::credentials::Credentials;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -26,34 +28,82 @@ use crate::transport::{CloseMode, Evidence, Transport};
 /// Why an attempt failed, and what that means for the next one.
 pub(crate) type Failure = (FailureKind, McpError);
 
-/// Makes the connection of a generation. `abandon` ends the attempt early; whatever was started is reaped.
+/// Makes the connection of a generation, once there is a slot for it. `abandon` ends the attempt early; whatever was
+/// started is reaped.
 pub(crate) async fn open(
     shared: Arc<Shared>,
     generation: u64,
     mut abandon: oneshot::Receiver<()>,
 ) -> Result<Live, Failure> {
+    let slot = tokio::select! {
+        biased;
+        slot = shared.settings.pools.slot(&shared.spec.transport) => slot,
+        _ = &mut abandon => {
+            return Err((FailureKind::Passing, given_up()));
+        }
+    };
+    // The clock starts with the slot: waiting for others is nobody's fault (L2).
+    slot.held_by(open_in_slot(&shared, generation, &mut abandon)).await
+}
+
+async fn open_in_slot(
+    shared: &Arc<Shared>,
+    generation: u64,
+    abandon: &mut oneshot::Receiver<()>,
+) -> Result<Live, Failure> {
+    let environment = environment_of(shared).await;
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
-    let older = over_http && shared.speaks_sse.load(Ordering::Relaxed);
-    let first = open_one(&shared, generation, older, &deadline, &mut abandon).await;
+    let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
+    let newer_way = Way { older: false, environment: &environment };
+    let older_way = Way { older: true, ..newer_way };
+    let way = if older { older_way } else { newer_way };
+    let mut first = open_one(shared, generation, way, &deadline, abandon).await;
+    // An answer contradicts what was remembered; silence says nothing.
+    if older && first.as_ref().is_err_and(remote::contradicts_older_way) {
+        shared.verdicts.forget();
+        first = open_one(shared, generation, newer_way, &deadline, abandon).await;
+    }
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
         Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
-            let second = open_one(&shared, generation, true, &deadline, &mut abandon).await;
-            shared.speaks_sse.store(second.is_ok(), Ordering::Relaxed);
+            let second = open_one(shared, generation, older_way, &deadline, abandon).await;
             match second {
-                Ok(live) => return Ok(live),
+                Ok(live) => {
+                    shared.verdicts.remember_older_way();
+                    return Ok(live);
+                }
                 // What the first way said is what the configuration asked for.
                 Err(also) => (refused.kind, refused.error.caused_by(also.error)),
             }
         }
-        Err(refused) => {
-            // The verdict may have been right once: the next attempt finds out anew.
-            shared.speaks_sse.store(false, Ordering::Relaxed);
-            (refused.kind, refused.error)
-        }
+        Err(refused) => (refused.kind, refused.error),
     };
     Err((failure, error))
+}
+
+/// How a transport is started.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    /// Over HTTP: the event stream of 2024-11-05.
+    older: bool,
+    /// What a process may inherit.
+    environment: &'a Environment,
+}
+
+/// What a process may inherit: the host's environment, or that of the login shell where the host wants it (BEY-03).
+async fn environment_of(shared: &Shared) -> Arc<Environment> {
+    let host = &shared.settings.environment;
+    match (&shared.settings.shell_env, &shared.spec.transport) {
+        (Some(shell), TransportSpec::Stdio(_)) => {
+            let report = |why| {
+                let message = format!("servers get this program's own environment: the login shell {why}");
+                shared.diagnose(Diagnostic::warning("SHELL_ENV_FAILED", message));
+            };
+            shell.get(host, report).await
+        }
+        _ => Arc::clone(host),
+    }
 }
 
 /// Why one way did not lead to a client.
@@ -67,7 +117,7 @@ pub(super) struct Refused {
 async fn open_one(
     shared: &Arc<Shared>,
     generation: u64,
-    older: bool,
+    way: Way<'_>,
     deadline: &Deadline,
     abandon: &mut oneshot::Receiver<()>,
 ) -> Result<Live, Refused> {
@@ -76,12 +126,23 @@ async fn open_one(
     let tables = tables(shared, Arc::clone(&listener));
     let inbound = Arc::new(Inbound::new(listener, tables.clone()));
     // The one gate: whatever led here, the very definition that is connected to passes policy. (H14, B-025)
-    let passed = shared.settings.gate.check(&shared.spec);
-    let started = passed.and_then(|()| start_transport(shared, Arc::clone(&inbound), older));
-    let transport = started.map_err(|error| {
+    let refused = |error: McpError| {
         let error = error.on(&server);
         Refused { kind: kind_of(&error), error, status: None }
-    })?;
+    };
+    shared.settings.gate.check(&shared.spec).map_err(refused)?;
+    let credentials = remote::credentials(shared);
+    if let Some(credentials) = &credentials {
+        // It has a clock of its own: what the server is allowed for its answer starts after it.
+        let given = tokio::select! {
+            biased;
+            given = credentials.headers(None) => given.map(drop),
+            kind = deadline.expired() => Err(deadline.error(kind, "the command of headersHelper")),
+            _ = &mut *abandon => Err(given_up()),
+        };
+        given.map_err(refused)?;
+    }
+    let transport = start_transport(shared, Arc::clone(&inbound), way, credentials).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -92,13 +153,13 @@ async fn open_one(
         deadline,
         probe: shared.settings.probe,
         channel: channel_of(&shared.spec.transport),
-        choice: if older { EraChoice::Legacy } else { choice_of(shared) },
+        choice: if way.older { EraChoice::Legacy } else { choice_of(shared) },
         verdicts: shared.verdicts.as_ref(),
     });
     let outcome = tokio::select! {
         biased;
         outcome = opening => outcome,
-        _ = abandon => Err(McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")),
+        _ = abandon => Err(given_up()),
     };
     match outcome {
         Ok(client) => {
@@ -111,10 +172,14 @@ async fn open_one(
             let kind = kind_of(&error);
             let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
-            let error = explain(&error, &transport.evidence()).on(&server);
+            let error = explain(&error, &transport.evidence(), transport.phase()).on(&server);
             Err(Refused { kind, error: shared.redact_error(&error), status })
         }
     }
+}
+
+fn given_up() -> McpError {
+    McpError::new(ErrorCode::ConnectFailed, "the attempt was given up")
 }
 
 /// What client and receiving side of an attempt share. Who answers questions stands before the first byte is
@@ -152,7 +217,8 @@ fn choice_of(shared: &Shared) -> EraChoice {
 fn start_transport(
     shared: &Shared,
     inbound: Arc<Inbound>,
-    older: bool,
+    way: Way<'_>,
+    credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
         TransportSpec::Stdio(spec) => {
@@ -162,7 +228,7 @@ fn start_transport(
                 shutdown: shared.settings.shutdown,
             };
             let recipe = stdio_recipe(shared, spec);
-            let transport = channel::open(&recipe, &shared.settings.environment, limits, inbound)?;
+            let transport = channel::open(&recipe, way.environment, limits, inbound)?;
             Ok(transport)
         }
         TransportSpec::Sdk { name } => {
@@ -171,11 +237,11 @@ fn start_transport(
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
             Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
-        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound),
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, credentials),
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, older),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, way.older, credentials),
     }
 }
 
@@ -213,7 +279,7 @@ fn kind_of(error: &McpError) -> FailureKind {
 }
 
 /// Adds what is known about the other end: noise instead of messages, the last words on standard error.
-fn explain(error: &McpError, evidence: &Evidence) -> McpError {
+fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpError {
     let mut message = error.message().to_owned();
     match error.code() {
         ErrorCode::ServerExited => message.push_str(" before it finished the handshake"),
@@ -228,12 +294,18 @@ fn explain(error: &McpError, evidence: &Evidence) -> McpError {
         }
         _ => {}
     }
+    let late = error.code() == ErrorCode::ConnectTimeout;
+    let phase = error.facts().phase.or(phase.filter(|_| late));
+    if let Some(phase) = phase.filter(|_| late) {
+        message.push_str(&format!("; it was {}", phase.doing()));
+    }
     if let Some(line) = evidence.stderr_tail.last() {
         message.push_str(&format!("; last line on stderr: {}", crate::client::excerpt(line, 200)));
     }
     let facts = error.facts().clone();
     McpError::new(error.code(), message).with(|target| {
         *target = facts;
+        target.phase = phase;
         if target.stderr_tail.is_none() && evidence.pid.is_some() {
             target.stderr_tail = Some(evidence.stderr_tail.clone());
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::manifest::Manifest;
 use crate::client::inbound::ListKind;
+use crate::config::spec::ServerSpec;
 use crate::error::{ErrorCode, McpError};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
@@ -29,6 +31,7 @@ type Outcome<T> = Result<Arc<Vec<T>>, McpError>;
 #[derive(Debug)]
 struct CellState<T> {
     known: Arc<Vec<T>>,
+    ever_read: bool,
     /// Generation of the client the list came from; 0 before the first.
     generation: u64,
     fetched: Option<Instant>,
@@ -45,6 +48,7 @@ impl<T> Default for ListCell<T> {
         Self {
             state: Mutex::new(CellState {
                 known: Arc::default(),
+                ever_read: false,
                 generation: 0,
                 fetched: None,
                 changes: 0,
@@ -63,6 +67,18 @@ impl<T: Send + Sync + 'static> ListCell<T> {
     /// The last list that was read, however old.
     pub fn known(&self) -> Arc<Vec<T>> {
         Arc::clone(&lock(&self.state).known)
+    }
+
+    /// Takes over what is known from an earlier run; the first client reads it anew.
+    pub fn preset(&self, items: Vec<T>) {
+        let mut state = lock(&self.state);
+        state.known = Arc::new(items);
+        state.ever_read = true;
+    }
+
+    /// Whether the list was ever read, in this run or an earlier one.
+    pub fn ever_read(&self) -> bool {
+        lock(&self.state).ever_read
     }
 
     /// How many items the last list of this generation has, stale or not; `None` before it was read.
@@ -138,6 +154,7 @@ impl<T: Send + Sync + 'static> ListCell<T> {
         match outcome {
             Ok(items) => {
                 state.known = Arc::new(items);
+                state.ever_read = true;
                 state.generation = generation;
                 // Changed while it was read: known, but to be read again by the next who asks.
                 state.fetched = (state.changes == changes).then(Instant::now);
@@ -176,6 +193,20 @@ impl Catalog {
     /// What the server declares at the start of a conversation.
     pub fn declare_resources(&self, declared: bool) {
         self.resources_declared.store(declared, Ordering::Release);
+    }
+
+    /// What is known of a server before it runs.
+    pub(super) fn recalled(manifest: Option<&Manifest>, spec: &ServerSpec) -> Self {
+        let catalog = Self::default();
+        let (tools, prompts) = manifest.map(|manifest| manifest.recall(&spec.name)).unwrap_or_default();
+        if let Some(mut tools) = tools {
+            tools.retain(|tool| spec.tools.admits(&tool.wire_name));
+            catalog.tools.preset(tools);
+        }
+        if let Some(prompts) = prompts {
+            catalog.prompts.preset(prompts);
+        }
+        catalog
     }
 
     /// A list is out of date.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::catalog::Fetch;
+use super::manifest::Kept;
 use super::{Live, Shared};
 use crate::client::pages::{Pages, read_all};
 use crate::config::spec::TransportSpec;
@@ -47,6 +50,7 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
             report(&owner, findings);
             drop_unmirrorable(&owner, &live, &mut tools);
             live.client.learn_tools(&tools);
+            keep(&owner, Kept::Tools, &pages).await;
             Ok(tools)
         })
     };
@@ -68,6 +72,7 @@ pub(crate) async fn prompts(shared: &Arc<Shared>, live: &Live) -> Items<PromptDe
             owner.catalog.prompts.set_hint(hint_of(&live, &pages));
             let (prompts, findings) = prompt::map_prompts(&owner.spec.name, &pages.items("prompts"));
             report(&owner, findings);
+            keep(&owner, Kept::Prompts, &pages).await;
             Ok(prompts)
         })
     };
@@ -128,6 +133,7 @@ async fn fetch(
     if !live.client.negotiated().introduction.capabilities.has(capability) {
         return Ok(Pages::default());
     }
+    let since = Instant::now();
     let read = || async {
         let deadline = Arc::new(Deadline::start(shared.settings.clocks.request(None, None)));
         read_all(&live.client, method, member, &deadline, shared.settings.lists).await
@@ -143,8 +149,9 @@ async fn fetch(
     } else {
         first
     };
+    shared.judge(live, since, outcome.as_ref().err());
     match &outcome {
-        Ok(_) => shared.heard(),
+        Ok(_) => {}
         Err(error) => shared.diagnose(Diagnostic::warning(
             "LIST_FAILED",
             format!("{method} failed: {} ({})", error.message(), error.code()),
@@ -171,6 +178,16 @@ fn drop_unmirrorable(shared: &Shared, live: &Live, tools: &mut Vec<ToolDefinitio
             false
         }
     });
+}
+
+/// Keeps a list for the time before the next start, where the server starts late (LIF-09). Awaited, so that a host
+/// which has got the list and ends leaves it behind.
+async fn keep(shared: &Arc<Shared>, kept: Kept, pages: &Pages) {
+    let Some(manifest) = shared.manifest.clone() else { return };
+    let items = pages.items(kept.member()).into_iter().map(ToOwned::to_owned).collect();
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(move || manifest.keep(kept, items)).await {
+        shared.diagnose(Diagnostic::warning("MANIFEST_NOT_KEPT", error.message()));
+    }
 }
 
 fn report(shared: &Shared, findings: Vec<Diagnostic>) {

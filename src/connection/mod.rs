@@ -7,7 +7,11 @@ pub mod attempt;
 pub mod backoff;
 pub mod catalog;
 pub mod lists;
+pub mod liveness;
+pub mod manifest;
+pub mod pool;
 mod remote;
+pub mod request;
 pub mod settings;
 mod socket;
 pub mod state;
@@ -15,7 +19,6 @@ pub mod status;
 mod subscriptions;
 mod supervisor;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,8 +27,8 @@ use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::client::inbound::{ListKind, ServerListener};
-use crate::client::verdict::{VerdictCell, VerdictStore};
-use crate::config::spec::ServerSpec;
+use crate::client::verdict::VerdictStore;
+use crate::config::spec::{ServerSpec, StartPolicy};
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
@@ -38,6 +41,7 @@ use crate::runtime::{read, write};
 use crate::secret::Redactor;
 use crate::transport::CloseMode;
 use catalog::Catalog;
+use manifest::Manifest;
 use settings::ConnectionSettings;
 use status::{Snapshot, StateView};
 use subscriptions::Subscriptions;
@@ -85,6 +89,10 @@ pub(crate) enum Command {
     Close { mode: CloseMode, reason: McpError, reply: oneshot::Sender<()> },
     /// The client of a generation has lost its connection.
     Lost { generation: u64, error: McpError },
+    /// Requests of a generation fail on their way again and again.
+    Tripped { generation: u64, error: McpError },
+    /// The machine has slept.
+    Wake,
     /// The lists of a generation were read for the first time.
     Listed { generation: u64 },
 }
@@ -105,12 +113,13 @@ pub(crate) struct Shared {
     pub(crate) redactor: Redactor,
     pub(crate) catalog: Catalog,
     pub(crate) subscriptions: Subscriptions,
-    /// Which era the server was found to speak.
+    /// Where the lists of a server that starts late are kept.
+    pub(crate) manifest: Option<Manifest>,
+    /// Which era the server was found to speak, and which way.
     pub(crate) verdicts: Arc<dyn VerdictStore>,
+    pub(crate) health: request::Health,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
-    /// The server was found to speak only the older way over HTTP (mcp:ERA-11).
-    pub(crate) speaks_sse: AtomicBool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -131,6 +140,10 @@ pub struct Parts {
     pub listener: Arc<dyn ConnectionListener>,
     /// Roots, shared by all connections of a manager.
     pub roots: Arc<RwLock<Vec<String>>>,
+    /// What is remembered of the server.
+    pub verdicts: Arc<dyn VerdictStore>,
+    /// Where the lists are kept, for a server that starts late (LIF-09).
+    pub manifest: Option<Manifest>,
 }
 
 /// Handle of one configured server.
@@ -150,12 +163,13 @@ impl Connection {
         let enabled = !parts.spec.disabled;
         let shared = Arc::new(Shared {
             redactor: parts.spec.redactor(),
-            catalog: Catalog::default(),
+            catalog: Catalog::recalled(parts.manifest.as_ref(), &parts.spec),
             subscriptions: Subscriptions::default(),
-            verdicts: Arc::new(VerdictCell::default()),
+            manifest: parts.manifest,
+            verdicts: parts.verdicts,
+            health: request::Health::default(),
             view: RwLock::new(StateView::initial(enabled)),
             commands,
-            speaks_sse: AtomicBool::new(false),
             spec: parts.spec,
             settings: parts.settings,
             host: parts.host,
@@ -187,6 +201,13 @@ impl Connection {
         &self.shared.catalog
     }
 
+    /// Whether its lists are shown though it is not connected: a server that starts late and has run before.
+    pub fn lists_without_connection(&self) -> bool {
+        self.shared.settings.start == StartPolicy::Lazy
+            && self.shared.catalog.tools.ever_read()
+            && self.snapshot().state() == status::PublicState::Pending
+    }
+
     /// The current client, if connected.
     pub fn live(&self) -> Option<Live> {
         match &*self.readiness.borrow() {
@@ -215,7 +236,8 @@ impl Connection {
                 Readiness::Unavailable { error, retry_at } => {
                     let due = retry_at.is_some_and(|at| at <= Instant::now());
                     if !due || asked {
-                        return Err(error.on(self.name()));
+                        let next = retry_at.map(status::wall_clock);
+                        return Err(error.on(self.name()).with(|facts| facts.next_retry_at = next));
                     }
                     asked = true;
                     self.send(Command::Use).await?;
@@ -333,9 +355,23 @@ impl Connection {
         &self.shared.redactor
     }
 
-    /// The server has answered: a proof of life.
-    pub fn heard(&self) {
-        self.shared.heard();
+    /// The machine has slept, or the clock jumped: looks whether the other end is still there (LIF-07).
+    pub fn wake(&self) {
+        if liveness::is_remote(&self.shared.spec.transport) {
+            self.shared.tell(Command::Wake);
+        }
+    }
+
+    /// Asks the server whether it is there; gives the time it took.
+    ///
+    /// # Errors
+    /// Those of any request.
+    pub async fn ping(&self, deadline: &Arc<Deadline>) -> Result<std::time::Duration, McpError> {
+        let live = self.ready(deadline, None).await?;
+        let since = Instant::now();
+        let outcome = live.client.ping(deadline).await;
+        self.shared.judge(&live, since, outcome.as_ref().err());
+        outcome.map(|()| since.elapsed())
     }
 
     /// The process behind the connection, if there is one.
@@ -372,7 +408,16 @@ impl Shared {
 
     /// A proof of life.
     pub(crate) fn heard(&self) {
+        self.health.hear();
         write(&self.view).last_contact = Some(now_millis());
+    }
+
+    /// Leaves a command for the supervisor; never waits.
+    pub(crate) fn tell(&self, command: Command) {
+        if let Err(mpsc::error::TrySendError::Full(command)) = self.commands.try_send(command) {
+            let commands = self.commands.clone();
+            crate::runtime::spawn(async move { commands.send(command).await });
+        }
     }
 }
 
@@ -437,12 +482,8 @@ impl ServerListener for ClientListener {
     }
 
     fn closed(&self, error: McpError) {
-        let command = Command::Lost { generation: self.generation, error };
-        let commands = self.shared.commands.clone();
         // Never waits: the reading task ends here.
-        if let Err(mpsc::error::TrySendError::Full(command)) = commands.try_send(command) {
-            crate::runtime::spawn(async move { commands.send(command).await });
-        }
+        self.shared.tell(Command::Lost { generation: self.generation, error });
     }
 }
 

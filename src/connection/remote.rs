@@ -7,20 +7,25 @@ use url::Url;
 use super::Shared;
 use super::attempt::Refused;
 use crate::client::inbound::Inbound;
-use crate::config::spec::{ProxyChoice, RemoteSpec, TransportSpec};
+use crate::config::Voice;
+use crate::config::spec::{HelperCommand, ProxyChoice, RemoteSpec, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::secret::{SafeUrl, Secret};
+use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
+use crate::transport::credentials::Credentials;
 use crate::transport::http::{self, HttpLimits, HttpRecipe};
+use crate::transport::stdio::Inherit;
 use crate::transport::{Transport, legacy_sse};
 
 /// Header that carries the token of an editor (IDE-01).
-const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
+pub(super) const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
 
 /// Starts the transport of a server over HTTP; `older` takes the event stream of 2024-11-05.
 pub(super) fn start(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
+    credentials: Option<Arc<dyn Credentials>>,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers, events) = match &shared.spec.transport {
         TransportSpec::Http(remote) => (&remote.url, configured(remote), older),
@@ -32,7 +37,7 @@ pub(super) fn start(
         TransportSpec::ConnectorProxy(connector) => (&connector.url, Vec::new(), false),
         other => return Err(McpError::new(ErrorCode::Internal, format!("{} is no HTTP", other.kind()))),
     };
-    let recipe = recipe(shared, url, headers)?;
+    let recipe = HttpRecipe { credentials, ..recipe(shared, url, headers)? };
     if events {
         let transport = legacy_sse::open(recipe, inbound)?;
         Ok(transport)
@@ -40,6 +45,29 @@ pub(super) fn start(
         let transport = http::open(recipe, inbound)?;
         Ok(transport)
     }
+}
+
+/// What gives headers of a connection: the host's account, or a command; nothing is asked yet.
+pub(super) fn credentials(shared: &Shared) -> Option<Arc<dyn Credentials>> {
+    if let TransportSpec::ConnectorProxy(_) = &shared.spec.transport {
+        return shared.settings.account.clone();
+    }
+    let (TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote)) =
+        &shared.spec.transport
+    else {
+        return None;
+    };
+    let HelperCommand(words) = remote.headers_helper.as_ref()?;
+    // A definition of a repository was approved as a whole, but the host's variables are no part of it.
+    let trusted = shared.spec.voice != Voice::Repository;
+    Some(Arc::new(HeadersHelper::new(HelperRecipe {
+        server: Arc::clone(&shared.spec.name),
+        url: remote.url.expose().to_owned(),
+        words: words.clone(),
+        cwd: shared.settings.cwd.clone(),
+        inherit: if trusted { Inherit::All } else { Inherit::Safe },
+        environment: Arc::clone(&shared.settings.environment),
+    })))
 }
 
 fn configured(remote: &RemoteSpec) -> Vec<(String, Secret<String>)> {
@@ -58,15 +86,13 @@ fn recipe(
     Ok(HttpRecipe {
         url,
         headers,
-        credentials: match &shared.spec.transport {
-            TransportSpec::ConnectorProxy(_) => settings.account.clone(),
-            _ => None,
-        },
+        credentials: None,
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),
             own => own.clone(),
         },
+        gate: settings.gate.of(&shared.spec.name),
         environment: Arc::clone(&settings.environment),
         limits: HttpLimits {
             retries: settings.max_resumptions,
@@ -74,6 +100,12 @@ fn recipe(
         },
         version: None,
     })
+}
+
+/// Whether an answer says that a server no longer speaks the older way: not a login, nor an outage.
+pub(super) fn contradicts_older_way(refused: &Refused) -> bool {
+    let status = refused.error.facts().status;
+    !may_pass(status) && status.is_some_and(|status| !matches!(status, 401 | 403 | 407))
 }
 
 /// Whether an HTTP status may be another one next time (E17).

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
+
 use super::backoff::Backoff;
+use super::liveness::Pulse;
+use super::pool::StartPools;
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::policy::Gate;
-use crate::config::spec::{ProxyChoice, Timeouts, TlsSpec};
+use crate::config::spec::{ProxyChoice, StartPolicy, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
@@ -32,6 +36,26 @@ pub struct Clocks {
 
 /// Hard maximum of a tool call.
 const TOOL_TOTAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The environment of the login shell, read once for all connections of a manager.
+#[derive(Debug, Default)]
+pub struct ShellEnvironment(OnceCell<Arc<Environment>>);
+
+impl ShellEnvironment {
+    /// The host's environment with the login shell's on top; `report` hears once why there is none.
+    pub async fn get(&self, host: &Arc<Environment>, report: impl FnOnce(String)) -> Arc<Environment> {
+        let read = async {
+            match crate::transport::stdio::login_shell::with_login_shell(host).await {
+                Ok(merged) => Arc::new(merged),
+                Err(why) => {
+                    report(why);
+                    Arc::clone(host)
+                }
+            }
+        };
+        Arc::clone(self.0.get_or_init(|| read).await)
+    }
+}
 
 impl Clocks {
     /// Defaults, with what the environment says.
@@ -85,6 +109,12 @@ impl Clocks {
 pub struct ConnectionSettings {
     /// Time limits.
     pub clocks: Clocks,
+    /// When to connect; the manager's choice under the server's own.
+    pub start: StartPolicy,
+    /// How many servers start at the same time, shared by the connections of a manager.
+    pub pools: StartPools,
+    /// When quiet connections are asked whether they live.
+    pub pulse: Pulse,
     /// Retries.
     pub backoff: Backoff,
     /// Bounds of lists.
@@ -107,6 +137,8 @@ pub struct ConnectionSettings {
     pub probe: Duration,
     /// Environment of the host.
     pub environment: Arc<Environment>,
+    /// Whether local servers get the environment of the login shell (BEY-03).
+    pub shell_env: Option<Arc<ShellEnvironment>>,
     /// Working directory of servers that name none.
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.

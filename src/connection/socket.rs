@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use super::Shared;
+use super::remote::IDE_TOKEN;
 use crate::client::inbound::Inbound;
 use crate::config::spec::{ProxyChoice, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::transport::Transport;
+use crate::transport::credentials::Credentials;
 use crate::transport::websocket::{self, WebSocketLimits, WebSocketRecipe};
 
-/// Header that carries the token of an editor (IDE-01).
-const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
-
 /// Starts the transport of a server of type `ws` or `ws-ide`.
-pub(super) fn start(shared: &Shared, inbound: Arc<Inbound>) -> Result<Arc<dyn Transport>, McpError> {
+pub(super) fn start(
+    shared: &Shared,
+    inbound: Arc<Inbound>,
+    credentials: Option<Arc<dyn Credentials>>,
+) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers) = match &shared.spec.transport {
         TransportSpec::WebSocket(spec) => {
             let configured = spec.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -29,6 +32,7 @@ pub(super) fn start(shared: &Shared, inbound: Arc<Inbound>) -> Result<Arc<dyn Tr
     let recipe = WebSocketRecipe {
         url: url.clone(),
         headers,
+        credentials,
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),

@@ -8,6 +8,7 @@
 //!        └───────────────┼──┼──────────────────────────────┼───┘
 //!       lasting failure  │  └─ challenge ─▶ NeedsAuth ─open┤
 //!        └──▶ Failed ◀───┘          open ─────────────────▶┘
+//!   Ready ──tripped──▶ Failed ──timer, 30 s … 5 min──▶ Opening ──failed──▶ Failed    (circuit open, LIF-05)
 //!   any ──disable──▶ Disabled ──enable──▶ Idle        any ──close──▶ Closed
 //! ```
 //!
@@ -25,6 +26,11 @@ use crate::error::{ErrorCode, McpError};
 pub const PROVEN_AFTER: Duration = Duration::from_secs(10);
 /// In `failed`, use tries again at most this often (LIF-04).
 pub const FAILED_RETRY: Duration = Duration::from_secs(30);
+
+/// No attempt follows a failure sooner, whatever the server asks for.
+const SHORTEST_RETRY: Duration = Duration::from_millis(100);
+/// First and longest time that an open circuit keeps callers off (LIF-04).
+pub const CIRCUIT_PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +52,8 @@ pub enum State {
     Opening {
         /// Number of the attempt.
         tries: u32,
+        /// How often in a row the circuit has opened; 0 for an attempt that is no trial of an open circuit.
+        trips: u32,
     },
     /// In use.
     Ready {
@@ -53,6 +61,8 @@ pub enum State {
         since: Instant,
         /// Attempts it took.
         tries: u32,
+        /// How often in a row the circuit has opened.
+        trips: u32,
     },
     /// Until the next attempt.
     Waiting {
@@ -69,6 +79,8 @@ pub enum State {
         error: McpError,
         /// Earliest next attempt.
         retry_at: Instant,
+        /// How often in a row the circuit has opened; then the next attempt comes by itself. 0: it waits for use.
+        trips: u32,
     },
     /// Waits for a login.
     NeedsAuth {
@@ -94,6 +106,10 @@ pub enum Event {
     OpenFailed(FailureKind, McpError),
     /// The connection ended by itself.
     Lost(McpError),
+    /// Too many transport errors in a row (LIF-05).
+    Tripped(McpError),
+    /// The machine has slept, or its clock jumped: whatever was unreachable may be there again (LIF-07).
+    Wake,
     /// The waiting time is over.
     Timer,
     /// Let go until the next use.
@@ -127,17 +143,22 @@ pub fn step(state: State, event: Event, now: Instant, backoff: Backoff, jitter: 
         (state, Event::Disable) => (State::Disabled, leave(&state)),
         (state, Event::Enable) => (state, Vec::new()),
         (state, Event::Release) => (State::Idle, leave(&state)),
-        (State::Opening { tries }, event) => while_opening(tries, event, now, backoff, jitter),
-        (State::Ready { since, tries }, event) => while_ready(since, tries, event, now, (backoff, jitter)),
+        (State::Opening { tries, trips }, event) => {
+            (while_opening((tries, trips), event, now, (backoff, jitter)), Vec::new())
+        }
+        (State::Ready { since, tries, trips }, event) => {
+            while_ready(since, (tries, trips), event, now, (backoff, jitter))
+        }
         (State::Waiting { tries, until, error }, event) => match event {
             Event::Timer if now >= until => opening(tries + 1),
-            Event::Open => opening(1),
+            Event::Open | Event::Wake => opening(1),
             _ => (State::Waiting { tries, until, error }, Vec::new()),
         },
-        (State::Failed { error, retry_at }, event) => match event {
+        (State::Failed { error, retry_at, trips }, event) => match event {
             Event::Open => opening(1),
+            Event::Use | Event::Timer if trips > 0 && now >= retry_at => trial(trips),
             Event::Use if now >= retry_at => opening(backoff.attempts + 1),
-            _ => (State::Failed { error, retry_at }, Vec::new()),
+            _ => (State::Failed { error, retry_at, trips }, Vec::new()),
         },
         (State::NeedsAuth { error }, event) => match event {
             Event::Open => opening(1),
@@ -149,7 +170,12 @@ pub fn step(state: State, event: Event, now: Instant, backoff: Backoff, jitter: 
 }
 
 fn opening(tries: u32) -> (State, Vec<Effect>) {
-    (State::Opening { tries }, vec![Effect::Open])
+    (State::Opening { tries, trips: 0 }, vec![Effect::Open])
+}
+
+/// An attempt that shows whether an open circuit may be closed.
+fn trial(trips: u32) -> (State, Vec<Effect>) {
+    (State::Opening { tries: 1, trips }, vec![Effect::Open])
 }
 
 fn leave(state: &State) -> Vec<Effect> {
@@ -161,51 +187,80 @@ fn leave(state: &State) -> Vec<Effect> {
 }
 
 fn while_opening(
-    tries: u32,
+    (tries, circuit): (u32, u32),
     event: Event,
     now: Instant,
-    backoff: Backoff,
-    jitter: f64,
-) -> (State, Vec<Effect>) {
-    let next = match event {
-        Event::Opened => State::Ready { since: now, tries },
+    (backoff, jitter): (Backoff, f64),
+) -> State {
+    match event {
+        Event::Opened => State::Ready { since: now, tries, trips: circuit },
         Event::OpenFailed(FailureKind::Challenge, error) => State::NeedsAuth { error },
         Event::OpenFailed(FailureKind::Lasting, error) => {
-            State::Failed { error, retry_at: now + FAILED_RETRY }
+            State::Failed { error, retry_at: now + FAILED_RETRY, trips: 0 }
+        }
+        Event::OpenFailed(FailureKind::Passing, error) if circuit > 0 => {
+            open_circuit(circuit + 1, error, now)
         }
         Event::OpenFailed(FailureKind::Passing, error) => retry(tries, error, now, backoff, jitter),
-        _ => State::Opening { tries },
-    };
-    (next, Vec::new())
+        _ => State::Opening { tries, trips: circuit },
+    }
 }
 
 fn while_ready(
     since: Instant,
-    tries: u32,
+    (tries, circuit): (u32, u32),
     event: Event,
     now: Instant,
     (backoff, jitter): (Backoff, f64),
 ) -> (State, Vec<Effect>) {
+    let proven = now - since >= PROVEN_AFTER;
     match event {
         Event::Lost(error) => {
-            let failed = if now - since >= PROVEN_AFTER { 1 } else { tries };
+            let failed = if proven { 1 } else { tries };
             // A server that forgot the session is there: only a new handshake is missing (CAL-01).
             let forgotten = error.code() == ErrorCode::SessionExpired;
             if forgotten && backoff.delay(failed, jitter).is_some() {
-                return (State::Opening { tries: failed + 1 }, vec![Effect::CloseClient, Effect::Open]);
+                let next = State::Opening { tries: failed + 1, trips: 0 };
+                return (next, vec![Effect::CloseClient, Effect::Open]);
             }
             (retry(failed, error, now, backoff, jitter), vec![Effect::CloseClient])
         }
-        Event::Open => (State::Opening { tries: 1 }, vec![Effect::CloseClient, Effect::Open]),
-        _ => (State::Ready { since, tries }, Vec::new()),
+        Event::Tripped(error) => {
+            let opened = if proven { 1 } else { circuit + 1 };
+            (open_circuit(opened, error, now), vec![Effect::CloseClient])
+        }
+        Event::Open => (State::Opening { tries: 1, trips: 0 }, vec![Effect::CloseClient, Effect::Open]),
+        _ => (State::Ready { since, tries, trips: circuit }, Vec::new()),
     }
+}
+
+/// Keeps callers off: 30 s, twice as long each time in a row, at most 5 min (LIF-04).
+fn open_circuit(trips: u32, error: McpError, now: Instant) -> State {
+    let (first, longest) = CIRCUIT_PAUSES;
+    let pause = first.saturating_mul(1 << trips.saturating_sub(1).min(10)).min(longest);
+    let error = if error.code() == ErrorCode::CircuitOpen { error } else { tripped(error) };
+    State::Failed { error, retry_at: now + pause, trips }
+}
+
+fn tripped(error: McpError) -> McpError {
+    let facts = error.facts().clone();
+    let message = format!("too many transport errors in a row; the last one: {}", error.message());
+    McpError::new(ErrorCode::CircuitOpen, message).with(|target| *target = facts).caused_by(error)
 }
 
 /// After `tries` attempts: the next one, or giving up.
 fn retry(tries: u32, error: McpError, now: Instant, backoff: Backoff, jitter: f64) -> State {
     match backoff.delay(tries, jitter) {
-        Some(delay) => State::Waiting { tries, until: now + delay, error },
-        None => State::Failed { error: exhausted(tries, error), retry_at: now + FAILED_RETRY },
+        Some(own) => {
+            // What the server asks for counts, but never makes failures cheap (SSE-02).
+            let delay = match error.facts().retry_after {
+                Some(asked) if tries <= 1 => asked.max(SHORTEST_RETRY),
+                Some(asked) => asked.max(own),
+                None => own,
+            };
+            State::Waiting { tries, until: now + delay, error }
+        }
+        None => State::Failed { error: exhausted(tries, error), retry_at: now + FAILED_RETRY, trips: 0 },
     }
 }
 
@@ -223,226 +278,4 @@ fn exhausted(tries: u32, error: McpError) -> McpError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorCode;
-
-    fn error() -> McpError {
-        McpError::new(ErrorCode::ConnectFailed, "refused")
-    }
-
-    fn go(state: State, event: Event, now: Instant) -> (State, Vec<Effect>) {
-        step(state, event, now, Backoff::default(), 0.0)
-    }
-
-    fn name(state: &State) -> &'static str {
-        match state {
-            State::Idle => "idle",
-            State::Opening { .. } => "opening",
-            State::Ready { .. } => "ready",
-            State::Waiting { .. } => "waiting",
-            State::Failed { .. } => "failed",
-            State::NeedsAuth { .. } => "needs-auth",
-            State::Disabled => "disabled",
-            State::Closed => "closed",
-        }
-    }
-
-    /// Every pair of state and event: the state after it and the effects.
-    #[test]
-    #[expect(clippy::too_many_lines, reason = "a table of every pair")]
-    fn lif_01_every_pair() {
-        use Effect::{AbandonOpening as Abandon, CloseClient, Open};
-        let now = Instant::now();
-        let later = now + Duration::from_secs(100);
-        let states = || {
-            [
-                State::Idle,
-                State::Opening { tries: 1 },
-                State::Ready { since: now, tries: 1 },
-                State::Waiting { tries: 1, until: now, error: error() },
-                State::Failed { error: error(), retry_at: now },
-                State::NeedsAuth { error: error() },
-                State::Disabled,
-                State::Closed,
-            ]
-        };
-        let events = [
-            Event::Use,
-            Event::Open,
-            Event::Opened,
-            Event::OpenFailed(FailureKind::Passing, error()),
-            Event::OpenFailed(FailureKind::Lasting, error()),
-            Event::OpenFailed(FailureKind::Challenge, error()),
-            Event::Lost(error()),
-            Event::Timer,
-            Event::Release,
-            Event::Disable,
-            Event::Enable,
-            Event::Close,
-        ];
-        let same = |of: &'static str| (of, vec![]);
-        let open = || ("opening", vec![Open]);
-        let expected: Vec<Vec<(&str, Vec<Effect>)>> = vec![
-            vec![
-                open(),
-                open(),
-                same("idle"),
-                same("idle"),
-                same("idle"),
-                same("idle"),
-                same("idle"),
-                same("idle"),
-                same("idle"),
-                same("disabled"),
-                same("idle"),
-                same("closed"),
-            ],
-            vec![
-                same("opening"),
-                same("opening"),
-                same("ready"),
-                same("waiting"),
-                same("failed"),
-                same("needs-auth"),
-                same("opening"),
-                same("opening"),
-                ("idle", vec![Abandon]),
-                ("disabled", vec![Abandon]),
-                same("opening"),
-                ("closed", vec![Abandon]),
-            ],
-            vec![
-                same("ready"),
-                ("opening", vec![CloseClient, Open]),
-                same("ready"),
-                same("ready"),
-                same("ready"),
-                same("ready"),
-                ("waiting", vec![CloseClient]),
-                same("ready"),
-                ("idle", vec![CloseClient]),
-                ("disabled", vec![CloseClient]),
-                same("ready"),
-                ("closed", vec![CloseClient]),
-            ],
-            vec![
-                same("waiting"),
-                open(),
-                same("waiting"),
-                same("waiting"),
-                same("waiting"),
-                same("waiting"),
-                same("waiting"),
-                open(),
-                same("idle"),
-                same("disabled"),
-                same("waiting"),
-                same("closed"),
-            ],
-            vec![
-                open(),
-                open(),
-                same("failed"),
-                same("failed"),
-                same("failed"),
-                same("failed"),
-                same("failed"),
-                same("failed"),
-                same("idle"),
-                same("disabled"),
-                same("failed"),
-                same("closed"),
-            ],
-            vec![
-                same("needs-auth"),
-                open(),
-                same("needs-auth"),
-                same("needs-auth"),
-                same("needs-auth"),
-                same("needs-auth"),
-                same("needs-auth"),
-                same("needs-auth"),
-                same("idle"),
-                same("disabled"),
-                same("needs-auth"),
-                same("closed"),
-            ],
-            vec![
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("disabled"),
-                same("idle"),
-                same("closed"),
-            ],
-            vec![("closed", vec![]); 12],
-        ];
-        for (state_number, row) in expected.iter().enumerate() {
-            for (event_number, (after, effects)) in row.iter().enumerate() {
-                let before = states()[state_number].clone();
-                let event = events[event_number].clone();
-                let (state, done) = go(before.clone(), event.clone(), later);
-                assert_eq!((name(&state), &done), (*after, effects), "{} + {event:?}", name(&before));
-            }
-        }
-    }
-
-    #[test]
-    fn lif_04_delays_and_giving_up() {
-        let mut now = Instant::now();
-        let mut state = State::Idle;
-        let mut delays = Vec::new();
-        state = go(state, Event::Use, now).0;
-        loop {
-            state = go(state, Event::OpenFailed(FailureKind::Passing, error()), now).0;
-            let State::Waiting { until, .. } = state else { break };
-            delays.push((until - now).as_secs());
-            assert_eq!(name(&go(state.clone(), Event::Timer, until - Duration::from_millis(1)).0), "waiting");
-            now = until;
-            state = go(state, Event::Timer, now).0;
-        }
-        assert_eq!(delays, [1, 2, 4, 8, 16]);
-        let State::Failed { error, retry_at } = &state else { panic!("{state:?}") };
-        assert_eq!(error.code(), ErrorCode::RetriesExhausted);
-        assert_eq!(*retry_at, now + FAILED_RETRY);
-        assert_eq!(name(&go(state.clone(), Event::Use, now).0), "failed", "not more often than every 30 s");
-        let State::Opening { tries } = go(state, Event::Use, now + FAILED_RETRY).0 else { panic!() };
-        let (again, _) =
-            go(State::Opening { tries }, Event::OpenFailed(FailureKind::Passing, super::tests::error()), now);
-        assert_eq!(name(&again), "failed", "in failed, use tries once");
-    }
-
-    #[test]
-    fn lif_04_a_short_lived_connection_does_not_reset_the_count() {
-        let now = Instant::now();
-        let ready = State::Ready { since: now, tries: 4 };
-        let soon = now + Duration::from_secs(9);
-        let State::Waiting { tries: 4, until, .. } = go(ready.clone(), Event::Lost(error()), soon).0 else {
-            panic!()
-        };
-        assert_eq!(until - soon, Duration::from_secs(8));
-        let late = now + PROVEN_AFTER;
-        let State::Waiting { tries: 1, until, .. } = go(ready, Event::Lost(error()), late).0 else {
-            panic!()
-        };
-        assert_eq!(until - late, Duration::from_secs(1));
-    }
-
-    #[test]
-    fn cal_01_a_forgotten_session_is_renewed_at_once_but_not_for_ever() {
-        let now = Instant::now();
-        let forgotten = || Event::Lost(McpError::new(ErrorCode::SessionExpired, ""));
-        let (state, effects) = go(State::Ready { since: now, tries: 1 }, forgotten(), now);
-        assert!(matches!(state, State::Opening { tries: 2 }));
-        assert_eq!(effects, [Effect::CloseClient, Effect::Open]);
-        let (state, _) = go(State::Ready { since: now, tries: 6 }, forgotten(), now);
-        assert_eq!(name(&state), "failed");
-    }
-}
+mod tests;

@@ -43,7 +43,7 @@ impl PublicState {
         }
     }
 
-    fn of(state: &State) -> Self {
+    pub(super) fn of(state: &State) -> Self {
         match state {
             State::Ready { .. } => PublicState::Connected,
             State::Failed { .. } => PublicState::Failed,
@@ -94,7 +94,7 @@ impl StateView {
             self.generation = live.generation;
         }
         (self.attempt, self.next_retry_at) = match state {
-            State::Opening { tries } => (*tries, None),
+            State::Opening { tries, .. } => (*tries, None),
             State::Waiting { tries, until, .. } => (*tries, Some(wall_clock(*until))),
             State::Failed { retry_at, .. } => (self.attempt, Some(wall_clock(*retry_at))),
             _ => (0, None),
@@ -104,7 +104,7 @@ impl StateView {
                 self.error = Some(error.clone());
             }
             // While it is tried again, the reason of the last failure is still news.
-            State::Opening { tries } if *tries > 1 => {}
+            State::Opening { tries, trips } if *tries > 1 || *trips > 0 => {}
             _ => self.error = None,
         }
         if matches!(state, State::Ready { .. }) {
@@ -115,7 +115,7 @@ impl StateView {
 }
 
 /// Wall-clock time of a moment of the monotonic clock, in milliseconds.
-fn wall_clock(at: Instant) -> u64 {
+pub(super) fn wall_clock(at: Instant) -> u64 {
     let ahead: Duration = at.saturating_duration_since(Instant::now());
     now_millis() + u64::try_from(ahead.as_millis()).unwrap_or(0)
 }
@@ -232,7 +232,7 @@ fn hint(error: &McpError) -> Option<&'static str> {
     use crate::error::ErrorCode;
     match error.code() {
         ErrorCode::SpawnFailed => {
-            Some("Check command, PATH and working directory of the server's definition")
+            Some("Check command, PATH (see shellEnv) and working directory of the server's definition")
         }
         ErrorCode::ConnectTimeout => Some(
             "Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers",
@@ -248,6 +248,12 @@ fn hint(error: &McpError) -> Option<&'static str> {
             Some("Configure the URL that the server redirects to, if it is the right one")
         }
         ErrorCode::VersionUnsupported => Some("Update the server or this package"),
+        ErrorCode::CircuitOpen => {
+            Some("It is tried again at nextRetryAt by itself; reconnect() tries at once")
+        }
+        ErrorCode::RetriesExhausted => {
+            Some("Its next use after nextRetryAt tries again; reconnect() tries at once")
+        }
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::attempt::{self, Failure};
 use super::state::{Effect, Event, State, step};
 use super::subscriptions::{self, Listening};
-use super::{Command, Live, Readiness, Shared, lists};
+use super::{Command, Live, Readiness, Shared, lists, liveness};
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::random_jitter;
 use crate::runtime::{self, write};
@@ -28,6 +28,12 @@ struct Attempt {
     abandoned: bool,
 }
 
+/// A question whether the server of a generation is there.
+struct Probe {
+    task: tokio::task::JoinHandle<Result<(), McpError>>,
+    generation: u64,
+}
+
 struct Supervisor {
     shared: Arc<Shared>,
     publish: watch::Sender<Readiness>,
@@ -42,8 +48,12 @@ struct Supervisor {
     /// Who waits for the end of the attempt under way and its lists.
     waiting: Vec<oneshot::Sender<Result<(), McpError>>>,
     listed: bool,
+    /// When the last probe began: the next one is not due before its time has passed again.
+    not_before: Instant,
     close_reason: McpError,
     close_mode: CloseMode,
+    /// Asks the current client whether its server is there.
+    probe: Option<Probe>,
     /// Closings of clients under way.
     closings: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -66,8 +76,10 @@ pub(super) fn start(
         open_next: false,
         waiting: Vec::new(),
         listed: false,
+        not_before: Instant::now(),
         close_reason: let_go(),
         close_mode: CloseMode::Graceful,
+        probe: None,
         closings: Vec::new(),
     };
     runtime::spawn(supervisor.run(inbox));
@@ -83,8 +95,10 @@ impl Supervisor {
         loop {
             let timer = match &self.state {
                 State::Waiting { until, .. } => Some(*until),
+                State::Failed { retry_at, trips: 1.., .. } => Some(*retry_at),
                 _ => None,
             };
+            let quiet = self.next_probe();
             tokio::select! {
                 command = inbox.recv() => match command {
                     Some(Command::Close { mode, reason, reply }) => {
@@ -97,6 +111,8 @@ impl Supervisor {
                 },
                 outcome = finished(&mut self.attempt) => self.attempt_ended(outcome),
                 () = sleep_until(timer) => self.happen(Event::Timer),
+                outcome = probed(&mut self.probe) => self.probed(outcome),
+                () = sleep_until(quiet) => self.probe(false),
             }
         }
     }
@@ -122,6 +138,17 @@ impl Supervisor {
                     let error = self.shared.redact_error(&error);
                     self.happen(Event::Lost(error));
                 }
+            }
+            Command::Tripped { generation, error } => {
+                if self.live.as_ref().is_some_and(|live| live.generation == generation) {
+                    let error = self.shared.redact_error(&error);
+                    self.happen(Event::Tripped(error));
+                }
+            }
+            Command::Wake => {
+                self.happen(Event::Wake);
+                // A dead connection answers nobody: those who wait for it learn it now.
+                self.probe(true);
             }
             Command::Listed { generation } => {
                 if self.live.as_ref().is_some_and(|live| live.generation == generation) {
@@ -154,7 +181,7 @@ impl Supervisor {
     fn happen(&mut self, event: Event) {
         let before = self.state.clone();
         let reason = match &event {
-            Event::Lost(error) | Event::OpenFailed(_, error) => Some(error.clone()),
+            Event::Lost(error) | Event::Tripped(error) | Event::OpenFailed(_, error) => Some(error.clone()),
             _ => None,
         };
         let (state, effects) =
@@ -217,6 +244,7 @@ impl Supervisor {
             Ok(live) if abandoned => self.dismiss(&live),
             Err(_) if abandoned => {}
             Ok(live) => {
+                self.shared.health.hear();
                 self.live = Some(live.clone());
                 self.listed = false;
                 self.happen(Event::Opened);
@@ -248,8 +276,41 @@ impl Supervisor {
         });
     }
 
+    /// When the current client is asked whether its server is there, if ever (LIF-07).
+    fn next_probe(&self) -> Option<Instant> {
+        let live = self.live.as_ref().filter(|_| self.probe.is_none())?;
+        let pinged = liveness::needs_pings(&self.shared.spec.transport, live.client.era());
+        let quiet = self.shared.settings.pulse.quiet;
+        pinged.then(|| self.shared.health.last_heard().max(self.not_before) + quiet)
+    }
+
+    /// Asks now. A client with requests under way is left alone, unless `busy_too`: a server may be at work and
+    /// answer nothing else, and the clocks of the requests run anyway.
+    fn probe(&mut self, busy_too: bool) {
+        let Some(live) = self.live.clone().filter(|_| self.probe.is_none()) else { return };
+        self.not_before = Instant::now();
+        if busy_too || !live.client.is_busy() {
+            let generation = live.generation;
+            let task = tokio::spawn(liveness::probe(Arc::clone(&self.shared), live));
+            self.probe = Some(Probe { task, generation });
+        }
+    }
+
+    fn probed(&mut self, outcome: Result<(), McpError>) {
+        let generation = self.probe.take().map(|probe| probe.generation);
+        if let (Err(error), Some(live)) = (outcome, &self.live)
+            && generation == Some(live.generation)
+        {
+            let error = self.shared.redact_error(&error);
+            self.happen(Event::Lost(error));
+        }
+    }
+
     fn close_client(&mut self) {
         self.listening = None;
+        if let Some(probe) = self.probe.take() {
+            probe.task.abort();
+        }
         if let Some(live) = self.live.take() {
             self.dismiss(&live);
         }
@@ -288,7 +349,7 @@ impl Supervisor {
             State::Idle => Readiness::Idle,
             State::Opening { .. } | State::Waiting { .. } => Readiness::Coming,
             State::Ready { .. } => self.live.clone().map_or(Readiness::Coming, Readiness::Ready),
-            State::Failed { error, retry_at } => {
+            State::Failed { error, retry_at, .. } => {
                 Readiness::Unavailable { error: error.clone(), retry_at: Some(*retry_at) }
             }
             State::NeedsAuth { error } => Readiness::Unavailable { error: error.clone(), retry_at: None },
@@ -321,6 +382,15 @@ async fn finished(attempt: &mut Option<Attempt>) -> Result<Live, Failure> {
             let error = McpError::new(ErrorCode::Internal, "the attempt to connect broke");
             Err((super::state::FailureKind::Passing, error))
         }),
+    }
+}
+
+/// The outcome of the probe under way; never, if there is none.
+async fn probed(probe: &mut Option<Probe>) -> Result<(), McpError> {
+    match probe {
+        None => std::future::pending().await,
+        // One that broke proves nothing.
+        Some(probe) => (&mut probe.task).await.unwrap_or(Ok(())),
     }
 }
 

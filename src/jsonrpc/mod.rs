@@ -58,8 +58,13 @@ pub enum Answer {
     Result(RawText),
     /// `error`.
     Error(RpcError),
-    /// Neither, both, or something unreadable: what was wrong.
-    Invalid(&'static str),
+    /// Neither, both, or something unreadable.
+    Invalid {
+        /// What was wrong.
+        reason: &'static str,
+        /// The whole message.
+        frame: String,
+    },
 }
 
 /// One message from the peer.

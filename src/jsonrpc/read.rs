@@ -72,7 +72,7 @@ pub fn read_one(frame: String) -> Result<Incoming, NotAMessage> {
                 Incoming::Response { id, answer: Answer::Result(RawText::new(frame, range)) }
             }
             Draft::Error(error) => Incoming::Response { id, answer: Answer::Error(error) },
-            Draft::Invalid(reason) => Incoming::Response { id, answer: Answer::Invalid(reason) },
+            Draft::Invalid(reason) => Incoming::Response { id, answer: Answer::Invalid { reason, frame } },
         });
     };
     let method: String =
@@ -181,7 +181,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"reſult":{}}"#,
         ] {
             assert!(
-                matches!(one(text), Ok(Incoming::Response { id: Some(7), answer: Answer::Invalid(_) })),
+                matches!(one(text), Ok(Incoming::Response { id: Some(7), answer: Answer::Invalid { .. } })),
                 "{text}"
             );
         }

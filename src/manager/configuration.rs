@@ -117,7 +117,7 @@ impl Manager {
         let table = self.table();
         for connection in names.iter().filter_map(|name| table.get(name)) {
             let connection = connection.clone();
-            if connection.snapshot().state() != PublicState::Disabled {
+            if super::starts_by_itself(&connection) {
                 // How it ends stands in the status.
                 crate::runtime::spawn(async move { connection.connect(false).await });
             }
@@ -289,6 +289,12 @@ impl Manager {
             };
             layers.extend(kept.map(|text| RawLayer::options(&text)));
         }
+        if let Some(ide) = &self.options.ide {
+            let name = self.name_for_editor(changes);
+            if !changes.removed.contains(&name) {
+                layers.push(RawLayer::options(&format!("{{\"{name}\":{ide}}}")));
+            }
+        }
         for (name, added) in &changes.added {
             let name = serde_json::Value::from(name.as_str());
             let mut layer = RawLayer::host(added.scope, &format!("{{{name}:{}}}", added.definition.get()));
@@ -297,6 +303,15 @@ impl Manager {
             layers.push(layer);
         }
         layers
+    }
+
+    /// The name of the editor of the option `ide`: `ide`, or the next free one of `ide_2`, `ide_3` … (POL-10).
+    fn name_for_editor(&self, changes: &Changes) -> String {
+        let servers = self.options.servers.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        let servers: Definition = servers.unwrap_or_default();
+        let names = std::iter::once("ide".to_owned()).chain((2..).map(|number| format!("ide_{number}")));
+        let free = |name: &String| !servers.contains_key(name) && !changes.added.contains_key(name);
+        names.into_iter().find(free).unwrap_or_default()
     }
 
     /// Adds a server and connects it, unless told not to (CFG-11).
@@ -336,6 +351,7 @@ impl Manager {
         }
         if options.connect
             && let Some(connection) = self.table().get(name).cloned()
+            && super::starts_by_itself(&connection)
         {
             self.connected.store(true, Ordering::Relaxed);
             // A server that does not connect is a status, not an error, of adding it.
@@ -507,7 +523,10 @@ impl Manager {
             lock(&self.changes).switches.insert(name.to_owned(), enabled);
             self.apply().await?;
         }
-        if enabled && let Some(connection) = self.table().get(name).cloned() {
+        if enabled
+            && let Some(connection) = self.table().get(name).cloned()
+            && super::starts_by_itself(&connection)
+        {
             let _ = connection.connect(false).await;
         }
         if persist {

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
+use bytes::Bytes;
+use http::Method;
+use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use tokio::sync::watch;
 
 use super::Manager;
@@ -20,9 +22,10 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::post::PostOffice;
 use crate::host::{Host, QuestionKind};
 use crate::runtime::{self, lock, read};
-use crate::secret::Secret;
+use crate::secret::{Redactor, Secret};
 use crate::transport::BoxFuture;
 use crate::transport::connector::Network;
+use crate::transport::connector::client::Request;
 use crate::transport::credentials::Credentials;
 use crate::transport::http::response_body::{self, End};
 
@@ -83,6 +86,13 @@ impl Credentials for Account {
             bearer(&token.ok_or_else(none)?)
         })
     }
+
+    fn hide_in(&self, text: &[u8]) -> Vec<u8> {
+        // Held only while the host is asked; then the token that was shown is no longer good.
+        let token = self.token.try_lock().ok().and_then(|kept| kept.clone());
+        let redactor = Redactor::new(token.iter().map(|token| token.expose().as_str()));
+        redactor.redact(&String::from_utf8_lossy(text)).into_owned().into_bytes()
+    }
 }
 
 fn bearer(token: &Secret<String>) -> Result<HeaderMap, McpError> {
@@ -131,6 +141,7 @@ impl Connectors {
             settings.tls.clone(),
             settings.proxy.clone(),
             Arc::clone(&settings.environment),
+            LIMIT,
             LIMIT,
         );
         Some(Arc::new(Self {
@@ -184,13 +195,13 @@ impl Connectors {
         let no_token = |error: McpError| Missing::NoAccess(error.message().to_owned());
         let failed = |error: McpError| Missing::Failed(error.message().to_owned());
         let url = place.page(name);
-        let client = self.network.client(&url).await.map_err(failed)?;
         let mut headers = account.headers(None).await.map_err(no_token)?;
         let mut again = true;
         let mut response = loop {
-            let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "application/json");
-            let sent = request.send().await;
-            let response = sent.map_err(|error| failed(self.network.describe(&error, &url)))?;
+            let mut all = headers.clone();
+            all.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            let request = Request { url: url.clone(), method: Method::GET, headers: all, body: Bytes::new() };
+            let response = self.network.send(request).await.map_err(failed)?;
             if response.status().as_u16() != 401 || !std::mem::take(&mut again) {
                 break response;
             }
@@ -213,7 +224,7 @@ impl Connectors {
         match end {
             End::Whole => Ok(body),
             End::TooLong => Err(Missing::Failed(format!("the answer is larger than {PAGE_BYTES} bytes"))),
-            End::Broken(error) => Err(failed(self.network.describe(&error, &url))),
+            End::Broken(_) => Err(Missing::Failed("the answer broke off".to_owned())),
         }
     }
 

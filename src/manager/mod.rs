@@ -5,6 +5,7 @@ mod approval;
 mod audit;
 pub mod configuration;
 mod connectors;
+mod listing;
 pub mod options;
 mod persist;
 pub mod prompts;
@@ -15,20 +16,24 @@ pub mod resources;
 mod rules;
 pub mod tools;
 pub mod verbs;
+mod verdicts;
 mod view;
+mod wake;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
 use tokio::sync::watch;
 
 use crate::client::input::features_of;
+use crate::config::identity::{self, IdentityKey};
 use crate::config::policy::Gate;
-use crate::config::spec::ServerSpec;
+use crate::config::spec::{ServerSpec, StartPolicy, TransportSpec};
 use crate::config::{Places, Resolution};
+use crate::connection::manifest::Manifest;
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, ConnectionListener, Parts};
 use crate::diagnostic::Diagnostic;
@@ -41,12 +46,14 @@ use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
+use crate::transport::connector::tls::extra_roots_problem;
 use crate::transport::credentials::Credentials;
 use audit::{AuditLog, AuditingHost};
 use connectors::{Account, Connectors};
 use options::Options;
 use registry::Registry;
 use rules::Rules;
+use verdicts::Verdicts;
 
 type Table = BTreeMap<String, Connection>;
 
@@ -69,7 +76,9 @@ pub struct Manager {
     memory: Mutex<Memory>,
     /// Where configuration files are; `None` with `config: false`.
     places: Option<Places>,
-    state: StateDir,
+    state: Arc<StateDir>,
+    /// What was found out about servers.
+    verdicts: Arc<Verdicts>,
     /// What every attempt to connect passes.
     gate: Gate,
     audit_log: Option<Arc<AuditLog>>,
@@ -96,8 +105,12 @@ pub struct Manager {
     applying: tokio::sync::Mutex<()>,
     /// Whether anything was ever connected: lists asked for before that connect first.
     connected: AtomicBool,
+    /// Whether somebody looks at the clocks.
+    watches_clocks: AtomicBool,
     closing: watch::Sender<Closing>,
     reported: Mutex<HashSet<String>>,
+    /// Whether `NODE_EXTRA_CA_CERTS` was looked at.
+    roots_told: Once,
     output_dir: Mutex<Option<PathBuf>>,
     this: Weak<Manager>,
 }
@@ -112,7 +125,7 @@ impl Manager {
         let options = Options::read(options, Arc::clone(&environment))?;
         let post = Arc::new(PostOffice::new(options.callbacks.iter().copied().collect(), bell));
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
-        let state = options.state_dir(places.as_ref());
+        let state = Arc::new(options.state_dir(places.as_ref()));
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
@@ -138,6 +151,7 @@ impl Manager {
             rules: RwLock::default(),
             memory: Mutex::default(),
             places,
+            verdicts: Verdicts::new(Arc::clone(&state)),
             state,
             gate,
             audit_log,
@@ -155,8 +169,10 @@ impl Manager {
             changes: Mutex::default(),
             applying: tokio::sync::Mutex::new(()),
             connected: AtomicBool::new(false),
+            watches_clocks: AtomicBool::new(false),
             closing: watch::Sender::new(Closing::No),
             reported: Mutex::default(),
+            roots_told: Once::new(),
             output_dir: Mutex::default(),
             this: Weak::clone(this),
         });
@@ -235,18 +251,43 @@ impl Manager {
     }
 
     fn start_connection(&self, spec: &Arc<ServerSpec>) -> Connection {
+        if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. }) {
+            self.roots_told.call_once(|| self.tell_of_roots());
+        }
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
+        settings.start = spec.start.unwrap_or(settings.start);
         settings.introduction.features = features_of(self.post.as_ref());
         settings.gate = self.gate.clone();
         settings.account = self.account.clone().map(|account| account as Arc<dyn Credentials>);
+        if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. })
+            && !self.watches_clocks.swap(true, Ordering::Relaxed)
+        {
+            crate::runtime::spawn(wake::watch_clocks(Weak::clone(&self.this)));
+        }
+        let manifest = (settings.start == StartPolicy::Lazy).then(|| self.manifest(spec)).flatten();
         Connection::start(Parts {
             spec: Arc::clone(spec),
             settings: Arc::new(settings),
             host: Arc::clone(&self.host),
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
+            verdicts: self.verdicts.of(spec),
+            manifest,
         })
+    }
+
+    /// A file of certificates that counts for nothing is no error, as in Node.js, but worth telling (TLS-01).
+    fn tell_of_roots(&self) {
+        if let Some(why) = extra_roots_problem(&self.environment) {
+            self.diagnose(&Diagnostic::warning("EXTRA_ROOTS_UNUSABLE", why));
+        }
+    }
+
+    /// Where the lists of a server are kept; `None` where nothing can be kept.
+    fn manifest(&self, spec: &ServerSpec) -> Option<Manifest> {
+        let key = IdentityKey::read_or_make(&self.state).ok()?;
+        Some(Manifest::new(Arc::clone(&self.state), &identity::identity(spec, &key)))
     }
 
     /// Gives names anew after a list or the table has changed.
@@ -334,6 +375,7 @@ impl Manager {
             let _ = closing.await;
         }
         *write(&self.registry) = Arc::default();
+        self.verdicts.written().await;
         self.remove_output_dir();
         self.closing.send_replace(Closing::Done);
     }
@@ -363,6 +405,9 @@ impl Manager {
         if let Some(dir) = &self.options.output_dir {
             return Ok(dir.clone());
         }
+        if let Some(state) = self.state.path() {
+            return Ok(state.join("outputs"));
+        }
         let mut own = lock(&self.output_dir);
         if let Some(dir) = &*own {
             return Ok(dir.clone());
@@ -379,28 +424,37 @@ impl Manager {
     }
 }
 
-/// Connects what is on and not in `done` at the same time; the error is that of a required server.
+/// Connects what is on, does not start late and is not in `done`: remote servers first, then local ones, all at
+/// the same time as far as the pools allow (LIF-03). The error is that of a required server.
 async fn connect_table(table: &Table, done: &Table) -> Result<(), McpError> {
-    let attempts: Vec<_> = table
+    let mut due: Vec<&Connection> = table
         .iter()
-        .filter(|(name, connection)| {
-            !done.contains_key(*name) && connection.snapshot().state() != PublicState::Disabled
-        })
-        .map(|(_, connection)| {
+        .filter(|(name, connection)| !done.contains_key(*name) && starts_by_itself(connection))
+        .map(|(_, connection)| connection)
+        .collect();
+    due.sort_by_key(|connection| matches!(connection.spec().transport, TransportSpec::Stdio(_)));
+    let attempts: Vec<_> = due
+        .into_iter()
+        .map(|connection| {
             let connection = connection.clone();
             tokio::spawn(async move {
                 let outcome = connection.connect(false).await;
-                (connection.spec().start, outcome)
+                (connection.settings().start, outcome)
             })
         })
         .collect();
     let mut first_failure = None;
     for attempt in attempts {
-        if let Ok((Some(crate::config::spec::StartPolicy::Required), Err(error))) = attempt.await {
+        if let Ok((StartPolicy::Required, Err(error))) = attempt.await {
             first_failure.get_or_insert(error);
         }
     }
     first_failure.map_or(Ok(()), Err)
+}
+
+/// Whether a server is connected without having been asked for (LIF-09).
+fn starts_by_itself(connection: &Connection) -> bool {
+    connection.settings().start != StartPolicy::Lazy && connection.snapshot().state() != PublicState::Disabled
 }
 
 fn closed_error() -> McpError {

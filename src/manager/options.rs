@@ -9,15 +9,18 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::audit;
+use crate::call::budget::{DEFAULT_LIMIT, LargeOutput, OutputLimit};
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
 use crate::config::policy::Gate;
 use crate::config::settings::{RuleLists, Said};
-use crate::config::spec::{ProxyChoice, TlsSpec};
+use crate::config::spec::{ProxyChoice, StartPolicy, TlsSpec};
 use crate::config::{ConfigOptions, Places};
 use crate::connection::backoff::Backoff;
-use crate::connection::settings::{Clocks, ConnectionSettings};
+use crate::connection::liveness::Pulse;
+use crate::connection::pool::StartPools;
+use crate::connection::settings::{Clocks, ConnectionSettings, ShellEnvironment};
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
@@ -45,6 +48,8 @@ pub struct Options {
     pub state: Option<StateOption>,
     /// Whether changes of configuration files are noticed.
     pub watch: bool,
+    /// JSON text of the definition of the editor; `None` without one.
+    pub ide: Option<String>,
     /// Tools of editors that are taken over.
     pub ide_tools: Vec<String>,
     /// Where the audit log goes.
@@ -65,7 +70,11 @@ pub struct Options {
     pub sanitize_results: Sanitize,
     /// Whether a result that breaks its output schema is an error; default false.
     pub strict_output: bool,
-    /// Where files of results go; `None` means a private temporary directory.
+    /// Most tokens of a result, and what happens above them; environment `MAX_MCP_OUTPUT_TOKENS`. (CAL-04)
+    pub output_limit: OutputLimit,
+    /// Whether arguments are checked against the tool's input schema; default false. (CAL-05)
+    pub validate_input: bool,
+    /// Where files of results go; `None` means the state directory, or else a private temporary one.
     pub output_dir: Option<PathBuf>,
     /// Names no outside server may have.
     pub reserved_names: Vec<String>,
@@ -161,6 +170,9 @@ const MAX_TOOL_NAME: usize = 64;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Variable that turns `sdkToolPrefix` off (NAM-06).
 const NO_PREFIX: &str = "CLAUDE_AGENT_SDK_MCP_NO_PREFIX";
+/// Values of `start`.
+const START: [(&str, StartPolicy); 3] =
+    [("eager", StartPolicy::Eager), ("lazy", StartPolicy::Lazy), ("required", StartPolicy::Required)];
 /// Default of `reservedServerNames` (NAM-07).
 const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
 
@@ -239,6 +251,10 @@ fn count(members: &Members<'_>, name: &str, default: usize) -> Result<usize, Mcp
     }
 }
 
+fn at_least_one(members: &Members<'_>, name: &str) -> Result<Option<usize>, McpError> {
+    Ok(members.get(name).map(|_| count(members, name, 0)).transpose()?.filter(|number| *number > 0))
+}
+
 fn choice<T: Copy>(members: &Members<'_>, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, McpError> {
     let Some(given) = take::<String>(members, name)? else { return Ok(None) };
     choices.iter().find(|(text, _)| *text == given).map(|(_, value)| Some(*value)).ok_or_else(|| {
@@ -260,6 +276,7 @@ impl Options {
             None => environment.cwd.clone(),
         };
         let no_prefix = environment.get(NO_PREFIX).is_some_and(is_truthy);
+        let output_limit = output_limit(&members, &environment)?;
         let connection = connection_settings(&members, &cwd, environment)?;
         let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
             .map_err(|error| invalid("config", error.message()))?;
@@ -276,6 +293,7 @@ impl Options {
             said: host_words(&members)?,
             state: state_option(&members, &cwd)?,
             watch: take(&members, "watchConfig")?.unwrap_or(false),
+            ide: editor(&members)?,
             ide_tools: take(&members, "ideAllowedTools")?
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
@@ -287,6 +305,8 @@ impl Options {
             sdk_prefix: take(&members, "sdkToolPrefix")?.unwrap_or(!no_prefix),
             sanitize_results: choice(&members, "sanitizeResults", &sanitize)?.unwrap_or(Sanitize::Invisible),
             strict_output: take(&members, "strictOutput")?.unwrap_or(false),
+            output_limit,
+            validate_input: take(&members, "validateInput")?.unwrap_or(false),
             output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
             reserved_names: take(&members, "reservedServerNames")?
                 .unwrap_or_else(|| RESERVED.map(str::to_owned).to_vec()),
@@ -306,17 +326,25 @@ fn is_truthy(value: &str) -> bool {
     !matches!(value.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
 }
 
+fn output_limit(members: &Members<'_>, environment: &Environment) -> Result<OutputLimit, McpError> {
+    let given = take::<usize>(members, "maxOutputTokens")?;
+    let known = || environment.get("MAX_MCP_OUTPUT_TOKENS").and_then(|value| value.trim().parse().ok());
+    let outcomes =
+        [("file", LargeOutput::File), ("truncate", LargeOutput::Truncate), ("error", LargeOutput::Error)];
+    Ok(OutputLimit {
+        tokens: given.or_else(known).unwrap_or(DEFAULT_LIMIT),
+        on_large: choice(members, "onLargeOutput", &outcomes)?.unwrap_or(LargeOutput::File),
+    })
+}
+
 /// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.
 fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
-    for name in ["keepAlive", "validateInput", "watchConfig"] {
+    for name in ["keepAlive", "watchConfig"] {
         take::<bool>(members, name)?;
     }
-    for name in ["localConcurrency", "remoteConcurrency", "toolConcurrency", "maxInputRounds"] {
+    for name in ["toolConcurrency", "maxInputRounds"] {
         count(members, name, 1)?;
     }
-    take::<usize>(members, "maxOutputTokens")?;
-    choice(members, "start", &[("eager", ()), ("lazy", ()), ("required", ())])?;
-    choice(members, "onLargeOutput", &[("truncate", ()), ("file", ()), ("error", ())])?;
     choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
     Ok(())
 }
@@ -330,6 +358,16 @@ impl Options {
             None => places.and_then(Places::state_dir),
         };
         directory.map_or_else(StateDir::in_memory, StateDir::at)
+    }
+}
+
+/// The option `ide`: a definition. The word `discover` is for a later version.
+fn editor(members: &Members<'_>) -> Result<Option<String>, McpError> {
+    let Some(text) = members.get("ide").map(|raw| raw.get()) else { return Ok(None) };
+    match text {
+        "false" | "null" | "\"discover\"" => Ok(None),
+        text if text.starts_with('{') => Ok(Some(text.to_owned())),
+        _ => Err(invalid("ide", "expected a definition, \"discover\" or false")),
     }
 }
 
@@ -396,6 +434,12 @@ fn connection_settings(
     Ok(ConnectionSettings {
         clocks,
         backoff: backoff(members)?,
+        start: choice(members, "start", &START)?.unwrap_or(StartPolicy::Eager),
+        pulse: pulse(members)?,
+        pools: StartPools::new(
+            at_least_one(members, "localConcurrency")?,
+            at_least_one(members, "remoteConcurrency")?,
+        ),
         lists: ListLimits {
             pages: count(members, "maxListPages", lists.pages)?,
             items: count(members, "maxListItems", lists.items)?,
@@ -413,6 +457,7 @@ fn connection_settings(
         inputs: inputs(members)?,
         probe: millis(members, "probeTimeoutMs")?.unwrap_or(PROBE_TIMEOUT),
         environment,
+        shell_env: shell_env(members)?,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
         max_resumptions: take::<HttpOption>(members, "http")?
@@ -426,10 +471,12 @@ fn connection_settings(
 }
 
 /// The option `http`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct HttpOption {
     max_resumptions: Option<u32>,
+    ping_interval_ms: Option<u64>,
+    pong_timeout_ms: Option<u64>,
 }
 
 /// The option `tls`.
@@ -483,6 +530,15 @@ fn proxy(members: &Members<'_>) -> Result<ProxyChoice, McpError> {
     }
 }
 
+/// The option `shellEnv`: `"auto"`, or `false` for none.
+fn shell_env(members: &Members<'_>) -> Result<Option<Arc<ShellEnvironment>>, McpError> {
+    match members.get("shellEnv").map(|raw| raw.get()) {
+        None | Some("null" | "false") => Ok(None),
+        Some("\"auto\"") => Ok(Some(Arc::default())),
+        Some(_) => Err(invalid("shellEnv", "expected \"auto\" or false")),
+    }
+}
+
 fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
     let own = take::<RetryOption>(members, "retry")?.unwrap_or_default();
     let preset = Backoff::default();
@@ -520,13 +576,23 @@ fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
     })
 }
 
+fn pulse(members: &Members<'_>) -> Result<Pulse, McpError> {
+    let Some(own) = take::<HttpOption>(members, "http")? else { return Ok(Pulse::default()) };
+    let preset = Pulse::default();
+    Ok(Pulse {
+        quiet: at_least(own.ping_interval_ms, preset.quiet),
+        patience: at_least(own.pong_timeout_ms, preset.patience),
+    })
+}
+
+/// A time in milliseconds; a clock that ticks all the time would be no clock.
+fn at_least(millis: Option<u64>, preset: Duration) -> Duration {
+    millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
+}
+
 fn ping(members: &Members<'_>) -> Result<PingTimes, McpError> {
     let own = take::<PingOption>(members, "ws")?.unwrap_or_default();
     let preset = PingTimes::default();
-    // A clock that ticks all the time would be no clock.
-    let at_least = |millis: Option<u64>, preset: Duration| {
-        millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
-    };
     Ok(PingTimes {
         interval: at_least(own.ping_interval_ms, preset.interval),
         timeout: at_least(own.pong_timeout_ms, preset.timeout),

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use super::Manager;
+use super::listing::is_shown;
 use super::registry::PromptEntry;
 use super::tools::{CallOptions, shown, unknown};
 use super::view::View;
 use crate::call::output::{OutputRules, map_prompt};
-use crate::client::Request;
-use crate::connection::status::PublicState;
+use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::protocol::prompt::{arguments_from_positional, check_named, parse_slash_line};
-use crate::transport::Mirrored;
 
 /// Arguments of a prompt as callers give them.
 #[derive(Clone, Debug)]
@@ -30,8 +29,9 @@ impl Manager {
     /// # Errors
     /// With a server: why its list cannot be had.
     pub async fn list_prompts(&self, server: Option<&str>) -> Result<String, McpError> {
-        let connections = self.lists_of(server).await?;
+        let connections = self.listed(server).await?;
         for (connection, live) in &connections {
+            let Some(live) = live else { continue };
             if let (Err(error), Some(_)) = (connection.prompts(live).await, server) {
                 return Err(error);
             }
@@ -39,7 +39,7 @@ impl Manager {
         let registry = self.registry();
         let mut items = Vec::new();
         for (connection, _) in &connections {
-            if connection.snapshot().state() == PublicState::Connected {
+            if is_shown(connection) {
                 items.extend(registry.prompts_of(connection.name()).iter().map(|entry| public_prompt(entry)));
             }
         }
@@ -77,18 +77,10 @@ impl Manager {
         let params = Params::from_members(members, meta);
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
-        let view = self.view(options.view)?;
-        let live = connection.ready(&deadline, None).await?;
-        let request = Request {
-            method: "prompts/get",
-            params: &params,
-            deadline: &deadline,
-            mirrored: Mirrored::default(),
-            progress: options.progress,
-            host: View::host(view.as_ref()),
-        };
-        let reply = live.client.request(request).await?;
-        connection.heard();
+        let host = View::host(self.view(options.view)?.as_ref());
+        let (progress, host) = (options.progress.as_ref(), host.as_ref());
+        let ask = Ask { method: "prompts/get", params: &params, deadline: &deadline, progress, host };
+        let reply = connection.request(&ask).await?;
         let output_dir = || self.output_directory();
         let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
         let mapped = map_prompt(&reply.into_string(), &rules).map_err(|error| error.on(server))?;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::registry::{ToolEntry, ToolKind};
-use super::tools::{Call, CallOptions, ToolTarget, check_depth, headers_differ, tool_params};
-use crate::client::Request;
+use super::tools::{Call, CallOptions, ToolTarget, check_depth, tool_params};
 use crate::connection::Connection;
+use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::json_scan;
+use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, push_member, push_string};
-use crate::transport::Mirrored;
 
 impl Manager {
     /// Sends a request and gives JSON text of `{result}`, as the server sent it; for `tools/call` also
@@ -33,9 +33,11 @@ impl Manager {
             return self.raw_tool_call(&connection, params, options).await;
         }
         let clocks = connection.settings().clocks;
-        let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
-        let reply = self.raw(&connection, (method, &wire), &deadline, &options).await?;
-        Ok(format!("{{\"result\":{reply}}}"))
+        let deadline = Deadline::start(clocks.request(options.timeout, options.total));
+        let (deadline, progress) = (&Arc::new(deadline), options.progress.as_ref());
+        let ask = Ask { method, params: &wire, deadline, progress, host: None };
+        let reply = connection.request(&ask).await?;
+        Ok(format!("{{\"result\":{}}}", reply.as_str()))
     }
 
     async fn raw_tool_call(
@@ -59,39 +61,13 @@ impl Manager {
         let sent = passed.as_deref().unwrap_or(arguments);
         let outcome = if entry.kind == ToolKind::OfServer {
             let wire = tool_params(&entry, sent, meta);
-            self.raw(connection, ("tools/call", &wire), &deadline, &options).await
+            self.send_tool_call(&call, &wire).await.map(RawText::into_string)
         } else {
             self.run_resource_tool(&call, sent).await
         };
         let failed = |reply: &String| json_scan::pick(reply, ["isError"]) == [Some("true")];
         self.audit_call(&call, sent, outcome.as_ref().map(|reply| (failed(reply), reply.len())));
         Ok(told(&entry, &outcome?, sent, &deadline))
-    }
-
-    async fn raw(
-        &self,
-        connection: &Connection,
-        (method, params): (&str, &Params),
-        deadline: &Arc<Deadline>,
-        options: &CallOptions,
-    ) -> Result<String, McpError> {
-        let live = connection.ready(deadline, None).await?;
-        let send = || {
-            let progress = options.progress.clone();
-            let mirrored = Mirrored::default();
-            live.client.request(Request { method, params, deadline, mirrored, progress, host: None })
-        };
-        let reply = match send().await {
-            Err(error) if method == "tools/call" && headers_differ(&error) => {
-                connection.catalog().tools.mark_stale();
-                connection.tools(&live).await?;
-                send().await
-            }
-            reply => reply,
-        };
-        let reply = reply?;
-        connection.heard();
-        Ok(reply.into_string())
     }
 }
 

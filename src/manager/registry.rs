@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::resource_tools;
 use super::rules::Rules;
-use crate::call::output_schema::OutputSchema;
+use crate::call::tool_schema::{SchemaUse, ToolSchema};
 use crate::config::spec::TransportSpec;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
@@ -49,7 +49,9 @@ pub struct ToolEntry {
     /// The rule that said so.
     pub rule: Option<String>,
     /// The output schema, compiled when it is first needed.
-    pub output_schema: Option<OutputSchema>,
+    pub output_schema: Option<ToolSchema>,
+    /// The input schema, likewise.
+    pub input_schema: ToolSchema,
 }
 
 impl ToolEntry {
@@ -177,12 +179,14 @@ impl Registry {
             let verdict = naming.rules.decide(connection.spec(), wire[index]);
             let own_name = own_names.as_ref().and_then(|own| own.names.get(index)?.as_deref());
             let name = own_name.and_then(|own| self.own_name(own, &full_name, findings));
+            let schema = tools[index].output_schema.clone();
             let entry = Arc::new(ToolEntry {
                 name: name.unwrap_or_else(|| Arc::clone(&full_name)),
                 full_name: Arc::clone(&full_name),
                 kind: ToolKind::OfServer,
                 connection: connection.clone(),
-                output_schema: tools[index].output_schema.clone().map(OutputSchema::new),
+                output_schema: schema.map(|text| ToolSchema::new(text, SchemaUse::Output)),
+                input_schema: ToolSchema::new(Arc::clone(&tools[index].input_schema), SchemaUse::Input),
                 tools: Arc::clone(&tools),
                 index,
                 decision: verdict.decision,
@@ -238,6 +242,7 @@ impl Registry {
                 kind,
                 connection: connection.clone(),
                 output_schema: None,
+                input_schema: ToolSchema::new(Arc::clone(&tools[index].input_schema), SchemaUse::Input),
                 tools,
                 index,
                 decision: Decision::Passthrough,

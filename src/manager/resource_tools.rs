@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Manager;
+use super::listing::not_in_view;
 use super::registry::{ToolEntry, ToolKind};
-use super::tools::{Call, CallOptions, not_in_view, shown};
+use super::tools::{Call, CallOptions, shown};
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents};
 use crate::connection::Connection;

@@ -7,13 +7,12 @@ use super::tools::CallOptions;
 use super::view::View;
 use crate::call::output::OutputRules;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
-use crate::client::Request;
 use crate::connection::Connection;
+use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
-use crate::transport::Mirrored;
 
 /// Which of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,11 +142,7 @@ impl Manager {
     pub async fn ping(&self, server: &str) -> Result<f64, McpError> {
         let connection = self.connection(server).await?;
         let deadline = Arc::new(Deadline::start(connection.settings().clocks.request(None, None)));
-        let live = connection.ready(&deadline, None).await?;
-        let started = tokio::time::Instant::now();
-        live.client.ping(&deadline).await?;
-        connection.heard();
-        Ok(started.elapsed().as_secs_f64() * 1_000.0)
+        Ok(connection.ping(&deadline).await?.as_secs_f64() * 1_000.0)
     }
 
     async fn plain_request(
@@ -176,19 +171,10 @@ impl Manager {
     ) -> Result<String, McpError> {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
-        let view = self.view(options.view)?;
-        let live = connection.ready(&deadline, None).await?;
-        let request = Request {
-            method,
-            params,
-            deadline: &deadline,
-            mirrored: Mirrored::default(),
-            progress: options.progress,
-            host: View::host(view.as_ref()),
-        };
-        let reply = live.client.request(request).await?;
-        connection.heard();
-        Ok(reply.into_string())
+        let host = View::host(self.view(options.view)?.as_ref());
+        let (progress, host) = (options.progress.as_ref(), host.as_ref());
+        let ask = Ask { method, params, deadline: &deadline, progress, host };
+        Ok(connection.request(&ask).await?.into_string())
     }
 }
 

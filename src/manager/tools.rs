@@ -8,26 +8,25 @@ use super::audit::shown_arguments;
 use super::persist::Persist;
 use super::registry::{ToolEntry, ToolKind};
 use super::view::View;
+use crate::call::blob;
+use crate::call::budget::hold_to;
 use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
-use crate::call::output_schema::SchemaCheck;
-use crate::client::Request;
+use crate::call::tool_schema::ToolSchema;
 use crate::client::progress::ProgressSink;
 use crate::config::spec::TransportSpec;
-use crate::connection::status::PublicState;
-use crate::connection::{Connection, Live};
+use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Delivery, ErrorCode, McpError, PermissionLayer};
+use crate::error::{ErrorCode, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::permission::{Decision, Remember};
+use crate::permission::Remember;
 use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
-use crate::transport::Mirrored;
 
 /// Which tool is meant.
 #[derive(Clone, Debug)]
@@ -89,68 +88,6 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 const SURELY_FRESH: Duration = Duration::from_secs(1);
 
 impl Manager {
-    /// JSON text of the tools of all connected servers, or of one, which is connected if need be; in a view
-    /// those that exist there.
-    ///
-    /// # Errors
-    /// With a server: why its list cannot be had. Without: none; what fails stands in the status.
-    pub async fn list_tools(&self, server: Option<&str>, view: Option<u32>) -> Result<String, McpError> {
-        let view = self.view(view)?;
-        if let (Some(view), Some(server)) = (&view, server)
-            && !view.has_server(server)
-        {
-            return Err(not_in_view(server));
-        }
-        let mut connections = self.lists_of(server).await?;
-        if let Some(view) = &view {
-            connections.retain(|(connection, _)| view.has_server(connection.name()));
-        }
-        let reads = connections.iter().map(|(connection, live)| {
-            let (connection, live) = (connection.clone(), live.clone());
-            tokio::spawn(async move { connection.tools(&live).await.map(drop) })
-        });
-        for read in reads.collect::<Vec<_>>() {
-            if let (Ok(Err(error)), Some(_)) = (read.await, server) {
-                return Err(error);
-            }
-        }
-        let registry = self.registry();
-        let mut text = String::from("[");
-        for (connection, _) in &connections {
-            if connection.snapshot().state() != PublicState::Connected {
-                continue;
-            }
-            for entry in registry.tools_of(connection.name()) {
-                let offered = match &view {
-                    None => entry.decision != Decision::Deny,
-                    Some(view) => view.has(entry) && view.decide(entry).decision != Decision::Deny,
-                };
-                if !offered {
-                    continue;
-                }
-                if text.len() > 1 {
-                    text.push(',');
-                }
-                push_tool(&mut text, entry);
-            }
-        }
-        text.push(']');
-        Ok(text)
-    }
-
-    /// The connected servers whose lists are asked for.
-    pub(super) async fn lists_of(&self, server: Option<&str>) -> Result<Vec<(Connection, Live)>, McpError> {
-        let Some(server) = server else {
-            self.connected_once().await?;
-            let table = self.table();
-            return Ok(table.values().filter_map(|one| Some((one.clone(), one.live()?))).collect());
-        };
-        let connection = self.connection(server).await?;
-        let deadline = Deadline::start(connection.settings().clocks.request(None, None));
-        let live = connection.ready(&deadline, None).await?;
-        Ok(vec![(connection, live)])
-    }
-
     /// Calls a tool.
     ///
     /// # Errors
@@ -176,7 +113,11 @@ impl Manager {
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let call = Call { entry: &entry, deadline: &deadline, options: &options, view };
+        self.check_input(&entry, &arguments)?;
         let passed = self.pass_gate(&call, &arguments).await?;
+        if let Some(rewritten) = &passed {
+            self.check_input(&entry, rewritten)?;
+        }
         let sent = passed.as_deref().unwrap_or(&arguments);
         let outcome = self.send_and_map(&call, sent).await;
         let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
@@ -281,41 +222,27 @@ impl Manager {
         }
     }
 
-    /// Sends the call; once more where the connection was gone before a byte of it was written (CAL-01).
-    async fn send_tool_call(&self, call: &Call<'_>, params: &Params) -> Result<RawText, McpError> {
+    /// Sends the call; once more with fresh definitions where the server refuses the headers built from the old ones.
+    pub(super) async fn send_tool_call(&self, call: &Call<'_>, params: &Params) -> Result<RawText, McpError> {
         let Call { entry, deadline, .. } = *call;
-        let mut gone = None;
-        let mut refreshed = false;
-        loop {
-            let live = entry.connection.ready(deadline, gone).await?;
-            let request = Request {
-                method: "tools/call",
-                params,
-                deadline,
-                mirrored: Mirrored::default(),
-                progress: call.options.progress.clone(),
-                host: View::host(call.view),
-            };
-            let reply = tokio::select! {
-                biased;
-                reply = live.client.request(request) => reply,
-                never = self.report_long_call(entry, deadline) => match never {},
-            };
-            match reply {
-                Err(error) if gone.is_none() && was_not_sent(&error) => gone = Some(live.generation),
-                Err(error) if !refreshed && headers_differ(&error) => {
-                    // The schema that the headers were built from has changed (mcp:HDR-24).
-                    refreshed = true;
-                    entry.connection.catalog().tools.mark_stale();
-                    entry.connection.tools(&live).await?;
-                }
-                other => {
-                    if other.is_ok() {
-                        entry.connection.heard();
-                    }
-                    return other;
-                }
+        let connection = &entry.connection;
+        let host = View::host(call.view);
+        let (progress, host) = (call.options.progress.as_ref(), host.as_ref());
+        let ask = Ask { method: "tools/call", params, deadline, progress, host };
+        let reply = tokio::select! {
+            biased;
+            reply = connection.request(&ask) => reply,
+            never = self.report_long_call(entry, deadline) => match never {},
+        };
+        match reply {
+            // The schema that the headers were built from has changed (mcp:HDR-24).
+            Err(error) if headers_differ(&error) => {
+                let live = connection.ready(deadline, None).await?;
+                connection.catalog().tools.mark_stale();
+                connection.tools(&live).await?;
+                connection.request(&ask).await
             }
+            reply => reply,
         }
     }
 
@@ -336,13 +263,13 @@ impl Manager {
         let server = entry.connection.name();
         let output_dir = || self.output_directory();
         let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
-        let result = map_result(reply, &rules).map_err(|error| error.on(server))?;
-        for warning in &result.warnings {
-            self.diagnose(warning);
+        let mut result = map_result(reply, &rules).map_err(|error| error.on(server))?;
+        for warning in result.warnings.drain(..) {
+            self.diagnose(&warning);
         }
         let schema = entry.output_schema.as_ref().filter(|_| !result.is_error);
-        let check = schema.map(|schema| schema.check(result.structured_content()));
-        if let Some(mismatch) = check.as_ref().and_then(SchemaCheck::mismatch) {
+        let mismatch = schema.and_then(|schema| self.mismatch(entry, schema, result.structured_content()));
+        if let Some(mismatch) = mismatch {
             let message =
                 format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
             if self.options.strict_output {
@@ -350,7 +277,36 @@ impl Manager {
             }
             self.diagnose(&Diagnostic::warning("OUTPUT_SCHEMA_MISMATCH", message).on(server));
         }
+        let save = |name: &str, mime_type: &str, bytes: &[u8]| {
+            blob::save(&self.output_directory()?, Some(name), Some(mime_type), bytes)
+        };
+        let result = hold_to(result, self.options.output_limit, server, &entry.full_name, &save)?;
+        for warning in &result.warnings {
+            self.diagnose(warning);
+        }
         Ok(result)
+    }
+
+    /// Where and why a text does not fit a schema; that it could not be checked is said once.
+    fn mismatch(&self, entry: &ToolEntry, schema: &ToolSchema, text: Option<&str>) -> Option<String> {
+        let check = schema.check(text);
+        if let Some(note) = schema.note(&check, entry.connection.name(), &entry.definition().wire_name) {
+            self.diagnose(&note);
+        }
+        check.mismatch().map(str::to_owned)
+    }
+
+    /// Arguments that do not fit the input schema are not sent, where the host asks for that. (CAL-05)
+    fn check_input(&self, entry: &ToolEntry, arguments: &str) -> Result<(), McpError> {
+        if !self.options.validate_input {
+            return Ok(());
+        }
+        let Some(mismatch) = self.mismatch(entry, &entry.input_schema, Some(arguments)) else {
+            return Ok(());
+        };
+        let message =
+            format!("the arguments of {} do not match its inputSchema: {mismatch}", entry.full_name);
+        Err(McpError::new(ErrorCode::InputInvalid, message).on(entry.connection.name()))
     }
 
     /// A tool that is known right now.
@@ -482,10 +438,6 @@ fn not_taken_over(server: &str, tool: &str) -> McpError {
     })
 }
 
-pub(super) fn not_in_view(server: &str) -> McpError {
-    McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
-}
-
 pub(super) fn shown(name: &str) -> String {
     crate::client::excerpt(&crate::unicode::clean_str_lossy(name), 200)
 }
@@ -498,16 +450,7 @@ pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -
     McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
 }
 
-/// Nothing was sent, or the server has refused it because it has forgotten the session.
-fn was_not_sent(error: &McpError) -> bool {
-    match error.facts().delivered {
-        Some(Delivery::No) => matches!(error.code(), ErrorCode::ConnectionLost | ErrorCode::ServerExited),
-        Some(Delivery::Refused) => error.code() == ErrorCode::SessionExpired,
-        _ => false,
-    }
-}
-
-pub(super) fn headers_differ(error: &McpError) -> bool {
+fn headers_differ(error: &McpError) -> bool {
     error.facts().rpc_code == Some(HEADER_MISMATCH)
 }
 
@@ -528,18 +471,4 @@ pub(super) fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>
     push_member(&mut members, "arguments", restored.as_deref().unwrap_or(arguments));
     let meta = meta.and_then(inner_members).unwrap_or_default();
     Params::from_members(members, meta.to_owned())
-}
-
-/// The public `Tool`.
-fn push_tool(text: &mut String, entry: &ToolEntry) {
-    let tool = entry.definition();
-    text.push_str("{\"name\":");
-    push_string(text, &entry.name);
-    text.push_str(",\"mcpInfo\":{\"serverName\":");
-    push_string(text, entry.connection.name());
-    text.push_str(",\"toolName\":");
-    push_string(text, &tool.wire_name);
-    text.push_str("},");
-    text.push_str(&tool.body);
-    text.push('}');
 }

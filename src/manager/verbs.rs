@@ -314,13 +314,7 @@ impl Manager {
         let wait = async {
             match &ready.servers {
                 None => self.connect_all().await,
-                Some(names) => {
-                    for name in names {
-                        // How it ended stands in the status.
-                        let _ = self.connection(name).await?.connect(false).await;
-                    }
-                    Ok(())
-                }
+                Some(names) => self.connect_named(names).await,
             }
         };
         match ready.timeout_ms.filter(|limit| limit.is_finite() && *limit >= 0.0) {
@@ -333,6 +327,22 @@ impl Manager {
             }
         }
         Ok(self.status_json(None).unwrap_or_default().into())
+    }
+
+    /// Connects servers by name, side by side; how each ended stands in its status.
+    async fn connect_named(&self, names: &[String]) -> Result<(), McpError> {
+        let mut connections = Vec::with_capacity(names.len());
+        for name in names {
+            connections.push(self.connection(name).await?);
+        }
+        let attempts: Vec<_> = connections
+            .into_iter()
+            .map(|connection| tokio::spawn(async move { connection.connect(false).await }))
+            .collect();
+        for attempt in attempts {
+            let _ = attempt.await;
+        }
+        Ok(())
     }
 
     async fn run_resource_list(&self, list: ResourceList, payload: &str) -> Result<Answer, McpError> {

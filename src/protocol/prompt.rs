@@ -9,6 +9,7 @@ use super::definition::{
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Kind, MAX_DEPTH};
+use crate::words;
 
 /// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,45 +166,8 @@ pub fn parse_slash_line(line: &str) -> Result<(String, Vec<String>)> {
     if name.is_empty() {
         return Err(invalid("it names no prompt"));
     }
-    let values = split_words(rest).ok_or_else(|| invalid("a quote is not closed"))?;
+    let values = words::split(rest).ok_or_else(|| invalid("a quote is not closed"))?;
     Ok((name.to_owned(), values))
-}
-
-/// Words of a line; `None` where a quote stays open.
-fn split_words(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match characters.next()? {
-                        '\'' => break,
-                        inside => word.push(inside),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match characters.next()? {
-                        '"' => break,
-                        '\\' => {
-                            word.push(characters.next_if(|next| matches!(next, '"' | '\\')).unwrap_or('\\'));
-                        }
-                        inside => word.push(inside),
-                    }
-                }
-            }
-            '\\' => word.get_or_insert_default().push(characters.next().unwrap_or('\\')),
-            _ if character.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
-    Some(words)
 }
 
 /// A mapped `prompts/get` result.

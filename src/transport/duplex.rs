@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
+use super::http::answer::invalid_answer;
 use super::{Outgoing, Receiver, RequestFailure};
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::jsonrpc::{Answer, Incoming, RawText, read, write};
@@ -87,6 +88,14 @@ impl Duplex {
         reply.unwrap_or_else(|_| Err(RequestFailure::Transport(self.closed_error())))
     }
 
+    /// How many requests wait for their answers.
+    pub fn open(&self) -> usize {
+        match &*lock(&self.pending) {
+            Pending::Open(table) => table.waiters.len(),
+            Pending::Closed(_) => 0,
+        }
+    }
+
     /// Sends a frame that has no answer.
     pub fn send(&self, frame: String) -> Result<(), McpError> {
         if let Pending::Closed(error) = &*lock(&self.pending) {
@@ -112,10 +121,9 @@ impl Duplex {
         let reply = match answer {
             Answer::Result(result) => Ok(result),
             Answer::Error(error) => Err(RequestFailure::Rpc(error)),
-            Answer::Invalid(reason) => Err(RequestFailure::Transport(
-                McpError::new(ErrorCode::MessageInvalid, format!("the answer is no valid message: {reason}"))
-                    .with(|facts| facts.delivered = Some(Delivery::Unknown)),
-            )),
+            Answer::Invalid { reason, frame } => {
+                Err(RequestFailure::Transport(invalid_answer(reason, &frame)))
+            }
         };
         // The caller may have given up in this very moment; then nobody waits.
         let _ = waiter.send(reply);

@@ -104,6 +104,11 @@ impl EventFramer {
         self.oversized.as_ref().map_or(0, |oversized| oversized.length)
     }
 
+    /// Whether an event has begun and not ended. Comments are no part of an event.
+    pub fn is_within_event(&self) -> bool {
+        self.data.is_some() || self.oversized.is_some() || !self.line.is_empty()
+    }
+
     /// The pause before reconnecting that the server asked for, at most [`LONGEST_RETRY`].
     pub fn retry(&self) -> Option<Duration> {
         self.retry

@@ -5,13 +5,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use reqwest::Response;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::sync::{oneshot, watch};
 use url::Url;
 
-use super::connector::client::place;
+use super::connector::client::{Response, place};
 use super::duplex::{Duplex, FrameSink, accept_frame};
 use super::frame_events::Event;
 use super::http::answer::{self, Content};
@@ -19,7 +18,7 @@ use super::http::sending::{Message, Patience};
 use super::http::stream::EventReader;
 use super::http::{HttpRecipe, Shared, headers, redirect, response_body};
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
-use crate::error::{Delivery, ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::jsonrpc::RawText;
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime;
@@ -112,7 +111,8 @@ impl Poster {
             }
         }
         let when = if self.endpoint.borrow().is_none() { " before it named an endpoint" } else { "" };
-        McpError::new(ErrorCode::ConnectionLost, format!("the event stream ended{when}"))
+        McpError::new(ErrorCode::ConnectionLost, format!("the event stream ended{when}{}", reader.why()))
+            .with(|facts| facts.retry_after = reader.retry())
     }
 
     async fn open_stream(&self) -> Result<Response, McpError> {
@@ -129,7 +129,7 @@ impl Poster {
         }))
     }
 
-    /// The first endpoint counts, on the stream's own origin (mcp:SSE-04, B-101, B-102).
+    /// The first endpoint counts, on the stream's own origin and passes policy (mcp:SSE-04, B-101, B-102, POL-05).
     fn take_endpoint(&self, base: &Url, data: &str) -> Result<(), McpError> {
         if self.endpoint.borrow().is_some() {
             return Ok(());
@@ -146,6 +146,7 @@ impl Poster {
             );
             return Err(McpError::new(ErrorCode::EndpointOriginMismatch, message));
         }
+        self.shared.gate().check(&target)?;
         self.endpoint.send_replace(Some(target));
         Ok(())
     }
@@ -264,6 +265,10 @@ impl Transport for SseTransport {
 
     fn last_status(&self) -> Option<u16> {
         self.poster.shared.last_status()
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.poster.shared.phase()
     }
 }
 

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use stdio::CloseMode;
 
-use crate::error::{ExitFact, McpError};
+use crate::error::{ExitFact, McpError, Phase};
 use crate::jsonrpc::{Incoming, RawText, RpcError};
 use crate::protocol::version::ProtocolVersion;
 
@@ -96,6 +96,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     fn evidence(&self) -> Evidence;
     /// The way that was found to work, where it may differ from the configured one (`http`, `sse`).
     fn kind(&self) -> Option<&'static str> {
+        None
+    }
+    /// How far the youngest exchange over the network has come without an answer.
+    fn phase(&self) -> Option<Phase> {
         None
     }
     /// HTTP status of the last answer.

@@ -5,14 +5,14 @@
 //! server that does not read costs at most `maxQueuedBytes`.
 
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
 use super::duplex::FrameSink;
 use crate::error::{Delivery, ErrorCode, McpError};
-use crate::runtime::{self, Flush, lock};
+use crate::runtime::{self, Flush, Near, lock};
 
 /// Room beyond the limit for cancellations, so that a full queue can still be thinned out.
 const CONTROL_ROOM: usize = 256 * 1024;
@@ -36,6 +36,13 @@ pub struct Outbox {
     broken: Notify,
     limit: usize,
     this: Weak<Outbox>,
+    reader: OnceLock<Weak<dyn Answers>>,
+}
+
+/// The other direction: where answers to what is written here arrive.
+pub trait Answers: Near + std::fmt::Debug {
+    /// A turn's frames have left; whether its thread should look for the answer.
+    fn expected_at_once(&self) -> bool;
 }
 
 impl Outbox {
@@ -49,6 +56,7 @@ impl Outbox {
             wake: Notify::new(),
             broken: Notify::new(),
             limit,
+            reader: OnceLock::new(),
         });
         let writer = Arc::clone(&outbox);
         runtime::spawn(async move {
@@ -58,6 +66,12 @@ impl Outbox {
             writer.end();
         });
         outbox
+    }
+
+    /// Where answers arrive; told once.
+    pub fn answered_by(&self, reader: Weak<dyn Answers>) {
+        // A second one would be a mistake without consequence: the first stays.
+        let _ = self.reader.set(reader);
     }
 
     /// Ends the stream: nothing more is taken, the pipe closes, the server sees the end of its input.
@@ -165,6 +179,11 @@ impl Flush for Outbox {
         }
         drop(queue);
         self.wake.notify_one();
+    }
+
+    fn near(&self) -> Option<Arc<dyn Near>> {
+        let reader = self.reader.get()?.upgrade()?;
+        reader.expected_at_once().then_some(reader as Arc<dyn Near>)
     }
 }
 

@@ -3,9 +3,7 @@
 //! Owns the connection from the first packet to the goodbye. Reconnecting is the business of whoever opens it.
 
 mod closing;
-mod reply_head;
 mod upgrade;
-mod wire;
 mod write_queue;
 
 use std::future::Future;
@@ -15,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::SplitStream;
+use http::header::HeaderMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -23,8 +22,11 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use url::Url;
 
 use self::closing::{End, Liveness, Pulse};
-use self::wire::Wire;
+use self::upgrade::Headers;
 use self::write_queue::WriteQueue;
+use super::connector::dial::{Detour, Dialer};
+use super::connector::wire::Wire;
+use super::credentials::Credentials;
 use super::duplex::{Duplex, accept_frame};
 use super::frame_lines::{EXCERPT, beginning};
 use super::stdio::ServerProcess;
@@ -68,6 +70,8 @@ pub struct WebSocketRecipe {
     pub url: SafeUrl,
     /// Headers of the upgrade request, names as written.
     pub headers: Vec<(String, Secret<String>)>,
+    /// Headers that have to be asked for; they win over the configured ones.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// TLS settings of the server.
     pub tls: Option<TlsSpec>,
     /// Proxy settings of the server.
@@ -151,8 +155,42 @@ async fn connect(
 ) -> Result<WebSocketStream<Wire>, McpError> {
     let url = Url::parse(recipe.url.expose())
         .map_err(|_| McpError::new(ErrorCode::ConfigInvalid, "the URL of the server is malformed"))?;
-    let wire = wire::connect(&url, recipe).await?;
-    upgrade::upgrade(wire, &url, recipe, limits).await
+    let Some(credentials) = &recipe.credentials else {
+        return connect_with(&recipe.headers, &url, recipe, limits).await;
+    };
+    let shown = credentials.headers(None).await?;
+    let error = match connect_with(&overlaid(&recipe.headers, &shown), &url, recipe, limits).await {
+        Err(error) if error.facts().status.is_some_and(|status| credentials.turned_down(status)) => error,
+        outcome => return outcome,
+    };
+    // What the server did not like may just have grown old (OAU-04).
+    let now = credentials.headers(Some(&shown)).await?;
+    if now == shown {
+        return Err(error);
+    }
+    connect_with(&overlaid(&recipe.headers, &now), &url, recipe, limits).await
+}
+
+/// Configured headers with others over them.
+fn overlaid(configured: &Headers, others: &HeaderMap) -> Vec<(String, Secret<String>)> {
+    let kept = configured.iter().filter(|(name, _)| !others.contains_key(name.as_str()));
+    let others = others.iter().map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        (name.as_str().to_owned(), Secret::new(value))
+    });
+    kept.cloned().chain(others).collect()
+}
+
+async fn connect_with(
+    headers: &Headers,
+    url: &Url,
+    recipe: &WebSocketRecipe,
+    limits: &WebSocketLimits,
+) -> Result<WebSocketStream<Wire>, McpError> {
+    let (tls, proxy) = (recipe.tls.clone(), recipe.proxy.clone());
+    let dialer = Dialer::new(tls, proxy, Arc::clone(&recipe.environment), recipe.connect);
+    let wire = dialer.connect(url, Detour::Tunnel).await?;
+    upgrade::upgrade(wire, url, headers, limits).await
 }
 
 impl WebSocketTransport {

@@ -45,7 +45,7 @@ async fn era_14_a_contradicted_verdict_is_dropped() {
     stage.peer.reply(&hello, &introduction());
     stage.peer.expect("notifications/initialized").await;
     assert_eq!(opening.await.unwrap().unwrap().era(), Era::Legacy);
-    assert_eq!(stage.verdicts.recall(), Some(ProtocolVersion::V2025_11_25));
+    assert_eq!(stage.verdicts.recall().map(|verdict| verdict.version), Some(ProtocolVersion::V2025_11_25));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,15 @@
 
 use std::sync::{Arc, RwLock};
 
+use url::Url;
+
 use super::{ALLOW_LIST, Policy, Subject, Verdict, shown};
 use crate::config::load::find_program;
-use crate::config::spec::ServerSpec;
+use crate::config::spec::{ServerSpec, TransportSpec};
+use crate::config::url_check::is_loopback;
 use crate::error::{ErrorCode, McpError, PermissionLayer, Result};
 use crate::runtime::{read, write};
+use crate::secret::SafeUrl;
 
 /// The policy in force, shared by every connection of a manager. Asked about the very definition that is
 /// connected to, at each attempt: start, reconnect, run-time addition, redirect.
@@ -32,33 +36,72 @@ impl Gate {
     /// Lets an attempt pass.
     ///
     /// # Errors
-    /// `POLICY_DENIED` naming the rule.
+    /// `POLICY_DENIED` naming the rule; `URL_REFUSED` for an editor on another machine (IDE-01).
     pub fn check(&self, spec: &ServerSpec) -> Result<()> {
         let policy = Arc::clone(&read(&self.policy));
         let subject = Subject::new(spec, None, &self.relays);
         let lookup = |command: &str| find_program(command, &self.search_path);
-        refuse(policy.decide(&subject, &lookup), &spec.name)
+        let verdict = policy.decide(&subject, &lookup);
+        let by_url = matches!(&verdict, Verdict::Allowed(Some(entry)) if entry.get("serverUrl").is_some());
+        refuse(verdict, &spec.name, "the server")?;
+        if by_url { Ok(()) } else { stays_here(spec) }
     }
 
     /// Lets a further URL of a server pass: a redirect, an endpoint. (POL-05)
     ///
     /// # Errors
-    /// `POLICY_DENIED` naming the rule.
+    /// `POLICY_DENIED` naming the rule and the URL, without secrets.
     pub fn check_url(&self, server: &str, url: &str) -> Result<()> {
-        refuse(Arc::clone(&read(&self.policy)).decide_url(server, url), server)
+        let verdict = Arc::clone(&read(&self.policy)).decide_url(server, url);
+        refuse(verdict, server, &SafeUrl::new(url).to_string())
+    }
+
+    /// The gate for the further URLs of one server.
+    pub fn of(&self, server: &Arc<str>) -> UrlGate {
+        UrlGate { gate: self.clone(), server: Arc::clone(server) }
     }
 }
 
-fn refuse(verdict: Verdict, server: &str) -> Result<()> {
+/// The gate that the further URLs of one server pass.
+#[derive(Clone, Debug)]
+pub struct UrlGate {
+    gate: Gate,
+    server: Arc<str>,
+}
+
+impl UrlGate {
+    /// As [`Gate::check_url`].
+    ///
+    /// # Errors
+    /// `POLICY_DENIED`.
+    pub fn check(&self, url: &Url) -> Result<()> {
+        self.gate.check_url(&self.server, url.as_str())
+    }
+}
+
+/// An editor gets a token and runs code for us: it is on this machine, unless the allow list names its URL.
+fn stays_here(spec: &ServerSpec) -> Result<()> {
+    let (TransportSpec::SseIde(ide) | TransportSpec::WsIde(ide)) = &spec.transport else { return Ok(()) };
+    let url = Url::parse(ide.url.expose()).ok();
+    if url.as_ref().and_then(Url::host).is_some_and(|host| is_loopback(&host)) {
+        return Ok(());
+    }
+    let message = format!(
+        "the editor at {} is not on this machine; an entry {{\"serverUrl\": …}} of allowedMcpServers that \
+         covers it lets it be used",
+        ide.url
+    );
+    Err(McpError::new(ErrorCode::UrlRefused, message).on(&spec.name))
+}
+
+fn refuse(verdict: Verdict, server: &str, what: &str) -> Result<()> {
     let (message, rule) = match verdict {
         Verdict::Allowed(_) => return Ok(()),
         Verdict::Denied(entry) => {
             let rule = shown(&entry);
-            (format!("the policy entry {rule} denies the server"), rule)
+            (format!("the policy entry {rule} denies {what}"), rule)
         }
-        Verdict::NotAllowed => {
-            ("no entry of allowedMcpServers names the server".to_owned(), ALLOW_LIST.to_owned())
-        }
+        Verdict::NotAllowed => (format!("no entry of allowedMcpServers names {what}"), ALLOW_LIST.to_owned()),
     };
     Err(McpError::new(ErrorCode::PolicyDenied, message).on(server).with(|facts| {
         facts.layer = Some(PermissionLayer::Policy);

@@ -20,7 +20,7 @@ use command::CommandRule;
 use name_pattern::NamePattern;
 use url_pattern::{CanonicalUrl, UrlPattern};
 
-pub use gate::Gate;
+pub use gate::{Gate, UrlGate};
 pub(crate) use stage::apply;
 
 /// What decides where an allow list names nobody. (POL-11)

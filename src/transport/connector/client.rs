@@ -1,117 +1,143 @@
-//! HTTP clients over the shared rules of trust and detour, and what their failures mean.
+//! HTTP over the shared rules of trust and detour: requests out, answers in, and what their failures mean.
 
-use std::sync::{Arc, Mutex};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
-use rustls::ClientConfig;
-use tokio::sync::OnceCell;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use http::{Method, StatusCode, Uri, response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tower_service::Service;
 use url::Url;
 
-use super::proxy::{ProxyTarget, proxy_for};
+use super::dial::{Detour, Dialer};
 use super::tls;
+use super::wire::Wire;
 use crate::config::spec::{ProxyChoice, TlsSpec};
 use crate::environment::Environment;
-use crate::error::{Delivery, ErrorCode, McpError};
-use crate::runtime::lock;
+use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::secret::SafeUrl;
 use crate::unicode;
 
 /// Connections that lie idle are closed before servers with the usual five seconds close them: a request
 /// written into a connection that just closes cannot be repeated safely.
 const IDLE: Duration = Duration::from_secs(4);
-/// A connection over which nothing comes is probed, so that a dead one is noticed within 45 s (F-058).
-const PROBE_AFTER: Duration = Duration::from_secs(15);
-const PROBE_EVERY: Duration = Duration::from_secs(10);
-const PROBES: u32 = 3;
+/// Longest head of an answer in bytes, and most headers in it (SEC-04).
+const MAX_HEAD: usize = 256 * 1024;
+const MAX_HEADERS: usize = 128;
 
-/// How to reach the network.
+/// One request; the client adds what HTTP needs.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where to.
+    pub url: Url,
+    /// Method.
+    pub method: Method,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body; empty where there is none.
+    pub body: Bytes,
+}
+
+/// How to reach the network by HTTP.
 #[derive(Debug)]
 pub struct Network {
-    tls: Option<TlsSpec>,
-    proxy: ProxyChoice,
-    environment: Arc<Environment>,
-    connect_timeout: Duration,
-    trust: OnceCell<Arc<ClientConfig>>,
-    clients: Mutex<Vec<(Option<ProxyTarget>, bool, reqwest::Client)>>,
+    dialer: Arc<Dialer>,
+    client: Client<Dial, Full<Bytes>>,
+    stall: Duration,
 }
 
 impl Network {
-    /// Nothing is read or opened before the first client is asked for.
+    /// Nothing is read or opened before the first request. `limit` is that of making a connection, `stall` that
+    /// of silence within a body.
     pub fn new(
         tls: Option<TlsSpec>,
         proxy: ProxyChoice,
         environment: Arc<Environment>,
-        connect_timeout: Duration,
+        limit: Duration,
+        stall: Duration,
     ) -> Self {
-        Self { tls, proxy, environment, connect_timeout, trust: OnceCell::new(), clients: Mutex::default() }
+        let dialer = Arc::new(Dialer::new(tls, proxy, environment, limit));
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .http1_max_buf_size(MAX_HEAD)
+            .http1_max_headers(MAX_HEADERS)
+            .build(Dial(Arc::clone(&dialer)));
+        Self { dialer, client, stall }
     }
 
-    /// A client for a URL: no redirects, no cookies, no compression, HTTP/1.1.
+    /// How far the youngest exchange has come without an answer.
+    pub fn phase(&self) -> Option<Phase> {
+        self.dialer.phase()
+    }
+
+    /// Sends a request and gives the head of its answer: no redirects, no cookies, no compression, HTTP/1.1.
     ///
     /// # Errors
-    /// `TLS_FAILED` for certificates that cannot be used, `PROXY_FAILED` for a malformed proxy.
-    pub async fn client(&self, url: &Url) -> Result<reqwest::Client, McpError> {
-        let proxy = proxy_for(url, &self.proxy, &self.environment)?;
-        let secure = url.scheme() == "https" || proxy.as_ref().is_some_and(|proxy| proxy.tls);
-        let known = |list: &[(Option<ProxyTarget>, bool, reqwest::Client)]| {
-            list.iter()
-                .find(|(target, tls, _)| *target == proxy && *tls == secure)
-                .map(|(_, _, client)| client.clone())
-        };
-        if let Some(client) = known(&lock(&self.clients)) {
-            return Ok(client);
-        }
-        let trust = if secure { self.trust().await? } else { no_trust()? };
-        let client = build(&trust, proxy.as_ref(), self.connect_timeout)?;
-        let mut clients = lock(&self.clients);
-        if let Some(client) = known(&clients) {
-            return Ok(client);
-        }
-        clients.push((proxy, secure, client.clone()));
-        Ok(client)
-    }
-
-    async fn trust(&self) -> Result<Arc<ClientConfig>, McpError> {
-        let trust = self.trust.get_or_try_init(|| async {
-            let (spec, environment) = (self.tls.clone(), Arc::clone(&self.environment));
-            let built =
-                tokio::task::spawn_blocking(move || tls::tls_config(spec.as_ref(), &environment)).await;
-            built.unwrap_or_else(|_| Err(McpError::new(ErrorCode::TlsFailed, "the roots cannot be read")))
-        });
-        trust.await.cloned()
-    }
-
-    /// What a failed exchange means: `TLS_FAILED`, `PROXY_FAILED`, `CONNECT_FAILED` (nothing was sent), or
-    /// `CONNECTION_LOST` (it may have run).
-    pub fn describe(&self, error: &reqwest::Error, url: &Url) -> McpError {
-        let place = place(url);
-        if let Some(why) = tls::explain(error) {
-            let message = format!("TLS to {place}: {why}");
-            return not_sent(ErrorCode::TlsFailed, message);
-        }
-        let root = deepest(error);
-        let proxy = proxy_for(url, &self.proxy, &self.environment).ok().flatten();
-        if let Some(proxy) = proxy
-            && error.is_connect()
+    /// `TLS_FAILED`, `PROXY_FAILED`, `CONNECT_FAILED` (nothing was sent), `CONNECTION_LOST` (it may
+    /// have run), `CONFIG_INVALID` for a URL that HTTP cannot carry.
+    pub async fn send(&self, request: Request) -> Result<Response, McpError> {
+        let url = request.url;
+        let uri: Uri = url[..url::Position::AfterQuery].parse().map_err(|_| {
+            McpError::new(ErrorCode::ConfigInvalid, format!("{} is no URL for HTTP", place(&url)))
+        })?;
+        let mut message = http::Request::new(Full::new(request.body));
+        *message.method_mut() = request.method;
+        *message.uri_mut() = uri;
+        *message.headers_mut() = request.headers;
+        let headers = message.headers_mut();
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!(
+            env!("CARGO_PKG_NAME"),
+            "/",
+            env!("CARGO_PKG_VERSION")
+        )));
+        // A tunnel has its login from the connector; a proxy that forwards wants it with each request.
+        let forwarding = if url.scheme() == "http" { self.dialer.proxy(&url)? } else { None };
+        if let Some(login) = forwarding.and_then(|proxy| proxy.authorization())
+            && let Ok(mut value) = HeaderValue::from_str(login.expose())
         {
-            let message = format!("the proxy {} does not lead to {place}: {root}", proxy.origin());
-            return not_sent(ErrorCode::ProxyFailed, message);
+            value.set_sensitive(true);
+            headers.insert(PROXY_AUTHORIZATION, value);
         }
-        if error.is_dns() {
-            let host = url.host_str().unwrap_or_default();
-            return not_sent(ErrorCode::ConnectFailed, format!("the name {host} cannot be resolved: {root}"));
+        if let Some(value) = headers.get_mut(AUTHORIZATION) {
+            value.set_sensitive(true);
         }
-        if error.is_connect() && error.is_timeout() {
-            let limit = self.connect_timeout.as_millis();
-            return not_sent(ErrorCode::ConnectFailed, format!("no connection to {place} within {limit} ms"));
-        }
-        if error.is_connect() {
-            return not_sent(ErrorCode::ConnectFailed, format!("cannot connect to {place}: {root}"));
-        }
-        McpError::new(ErrorCode::ConnectionLost, format!("the connection to {place} broke: {root}"))
-            .with(|facts| facts.delivered = Some(Delivery::Unknown))
+        let sent = self.client.request(message).await;
+        let (parts, body) = sent.map_err(|error| describe(&error, &url))?.into_parts();
+        Ok(Response { url, parts, body, stall: self.stall, begun: false })
     }
+}
+
+/// What a failed exchange means.
+fn describe(error: &legacy::Error, url: &Url) -> McpError {
+    // What the connector says is an error of ours already.
+    if let Some(own) = tls::chain(error).find_map(|cause| cause.downcast_ref::<McpError>()) {
+        return own.clone();
+    }
+    let place = place(url);
+    let root = deepest(error);
+    let unreadable = tls::chain(error)
+        .any(|cause| cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse));
+    let message = if unreadable {
+        format!(
+            "the answer of {place} is no HTTP that can be read, of at most {MAX_HEADERS} headers in {MAX_HEAD} \
+             bytes: {root}"
+        )
+    } else {
+        format!("the connection to {place} broke: {root}")
+    };
+    McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+        facts.delivered = Some(Delivery::Unknown);
+        facts.phase = Some(Phase::Headers);
+    })
 }
 
 /// A URL as it may be shown.
@@ -119,58 +145,109 @@ pub fn place(url: &Url) -> String {
     SafeUrl::new(url.as_str()).to_string()
 }
 
-fn not_sent(code: ErrorCode, message: String) -> McpError {
-    McpError::new(code, message).with(|facts| facts.delivered = Some(Delivery::No))
-}
-
 /// The last cause, in one short line.
-fn deepest(error: &reqwest::Error) -> String {
+fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let root = tls::chain(error).last().map(ToString::to_string).unwrap_or_default();
     let root = unicode::clean_str_lossy(&root);
     root.chars().take(300).collect()
 }
 
-/// For connections without TLS: trusts nobody, reads nothing.
-fn no_trust() -> Result<Arc<ClientConfig>, McpError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| McpError::new(ErrorCode::TlsFailed, error.to_string()))?;
-    Ok(Arc::new(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()))
+/// An answer: its head, and its body as it comes.
+#[derive(Debug)]
+pub struct Response {
+    url: Url,
+    parts: response::Parts,
+    body: Incoming,
+    stall: Duration,
+    /// Whether anything of the body has come.
+    begun: bool,
 }
 
-fn build(
-    trust: &ClientConfig,
-    proxy: Option<&ProxyTarget>,
-    connect_timeout: Duration,
-) -> Result<reqwest::Client, McpError> {
-    let builder = reqwest::Client::builder()
-        .tls_backend_preconfigured(trust.clone())
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(connect_timeout)
-        .pool_idle_timeout(IDLE)
-        .tcp_nodelay(true)
-        .tcp_keepalive(PROBE_AFTER)
-        .tcp_keepalive_interval(PROBE_EVERY)
-        .tcp_keepalive_retries(PROBES)
-        .no_proxy();
-    let builder = match proxy {
-        Some(target) => builder.proxy(reqwest_proxy(target)?),
-        None => builder,
-    };
-    builder.build().map_err(|error| {
-        McpError::new(ErrorCode::TlsFailed, format!("no HTTP client could be made: {}", deepest(&error)))
-    })
+/// Why a body did not come whole.
+#[derive(Clone, Debug)]
+pub enum BodyError {
+    /// The connection broke; why.
+    Broken(String),
+    /// Nothing more came within the time.
+    Stalled(Duration),
 }
 
-fn reqwest_proxy(target: &ProxyTarget) -> Result<reqwest::Proxy, McpError> {
-    let refused = || McpError::new(ErrorCode::ProxyFailed, format!("the proxy {target:?} cannot be used"));
-    let proxy = reqwest::Proxy::all(target.origin()).map_err(|_| refused())?;
-    let Some(authorization) = target.authorization() else { return Ok(proxy) };
-    let mut value = HeaderValue::from_str(authorization.expose()).map_err(|_| refused())?;
-    value.set_sensitive(true);
-    Ok(proxy.custom_http_auth(value))
+impl std::fmt::Display for BodyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BodyError::Broken(why) => f.write_str(why),
+            BodyError::Stalled(limit) => write!(f, "nothing more came within {} ms", limit.as_millis()),
+        }
+    }
+}
+
+impl Response {
+    /// Status.
+    pub fn status(&self) -> StatusCode {
+        self.parts.status
+    }
+
+    /// Headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// Where it came from.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Length of the body, where it is announced.
+    pub fn content_length(&self) -> Option<u64> {
+        self.body.size_hint().exact()
+    }
+
+    /// The next piece of the body, however long it takes; `None` at its end. Giving up loses nothing.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(BodyError::Broken(deepest(&error))),
+                Some(Ok(frame)) => {
+                    // Trailers say nothing to us.
+                    if let Ok(data) = frame.into_data() {
+                        self.begun = true;
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next piece of a body that has to go on once it has begun.
+    pub async fn prompt_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if !self.begun {
+            return self.chunk().await;
+        }
+        let stall = self.stall;
+        tokio::time::timeout(stall, self.chunk()).await.unwrap_or(Err(BodyError::Stalled(stall)))
+    }
+}
+
+/// The connector of the pool.
+#[derive(Clone, Debug)]
+struct Dial(Arc<Dialer>);
+
+impl Service<Uri> for Dial {
+    type Response = TokioIo<Wire>;
+    type Error = McpError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let dialer = Arc::clone(&self.0);
+        Box::pin(async move {
+            let url = Url::parse(&uri.to_string())
+                .map_err(|_| McpError::new(ErrorCode::ConfigInvalid, "the URL cannot be read"))?;
+            dialer.connect(&url, Detour::Requests).await.map(TokioIo::new)
+        })
+    }
 }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use crate::config::spec::ProxyChoice;
+use crate::config::url_check::is_loopback;
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
@@ -94,22 +95,6 @@ fn first_set<'a>(environment: &'a Environment, names: &[&'a str]) -> Option<(&'a
         let value = environment.get(name)?.trim();
         (!value.is_empty()).then_some((*name, value))
     })
-}
-
-/// Whether a host is this machine.
-pub fn is_loopback(host: &Host<&str>) -> bool {
-    match host {
-        Host::Domain(name) => {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        Host::Ipv4(address) => address.is_loopback() || address.is_unspecified(),
-        Host::Ipv6(address) => {
-            address.is_loopback()
-                || address.is_unspecified()
-                || address.to_ipv4_mapped().is_some_and(|mapped| mapped.is_loopback())
-        }
-    }
 }
 
 /// Whether a list such as `*.corp.example, 10.0.0.0/8, build:8080` names a host and port.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
 use serde_json::json;
 
 use crate::error::{Delivery, ErrorCode, McpError};
@@ -93,6 +93,16 @@ pub fn not_a_message(refusal: &Refusal<'_>, why: &str) -> McpError {
         facts.first_bytes = kept(refusal.body);
         facts.delivered = Some(Delivery::Unknown);
     })
+}
+
+/// The error for a message that carries our id and yet no answer, over whichever transport it came.
+pub fn invalid_answer(reason: &str, frame: &str) -> McpError {
+    McpError::new(ErrorCode::MessageInvalid, format!("the answer is no valid message: {reason}")).with(
+        |facts| {
+            facts.first_bytes = kept(frame.as_bytes());
+            facts.delivered = Some(Delivery::Unknown);
+        },
+    )
 }
 
 /// Whether a server's text says that the session is gone; servers say so in many ways (E2).

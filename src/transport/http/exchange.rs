@@ -1,7 +1,7 @@
 //! One request and its answer: JSON, or a stream that ends for us with the answer (HTTP-01, E8).
 
-use reqwest::header::HeaderMap;
-use reqwest::{Response, StatusCode};
+use http::StatusCode;
+use http::header::HeaderMap;
 
 use super::answer::{self, Content, names_lost_session};
 use super::response_body::{self, End};
@@ -12,6 +12,7 @@ use crate::error::{Delivery, ErrorCode, McpError};
 use crate::jsonrpc::{Answer, Incoming, RpcError, read};
 use crate::protocol::version::{Era, ProtocolVersion};
 use crate::runtime::lock;
+use crate::transport::connector::client::Response;
 use crate::transport::{Outgoing, RequestFailure};
 
 /// Code that some servers use for a session they do not know (E2); by itself it says nothing.
@@ -94,7 +95,7 @@ impl Exchange<'_> {
             End::Whole => {}
             End::TooLong => return Err(too_large(limit)),
             End::Broken(error) => {
-                let error = sending::broken(response, self.shared, &error, body.len());
+                let error = sending::broken(response, &error, body.len());
                 return Err(RequestFailure::Transport(error));
             }
         }
@@ -151,11 +152,8 @@ impl Exchange<'_> {
             Answer::Result(result) => Ok(result),
             Answer::Error(error) if self.means_lost_session(&error) => Err(self.session_lost()),
             Answer::Error(error) => Err(RequestFailure::Rpc(error)),
-            Answer::Invalid(reason) => {
-                let message = format!("the answer is no valid message: {reason}");
-                let error = McpError::new(ErrorCode::MessageInvalid, message)
-                    .with(|facts| facts.delivered = Some(Delivery::Unknown));
-                Err(RequestFailure::Transport(error))
+            Answer::Invalid { reason, frame } => {
+                Err(RequestFailure::Transport(answer::invalid_answer(reason, &frame)))
             }
         }
     }

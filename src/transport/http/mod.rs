@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
-use tokio::sync::{oneshot, watch};
+use http::header::HeaderMap;
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use url::Url;
 
@@ -28,9 +28,10 @@ use super::connector::Network;
 use super::credentials::Credentials;
 use super::duplex::cancellation;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
+use crate::config::policy::UrlGate;
 use crate::config::spec::{ProxyChoice, TlsSpec};
 use crate::environment::Environment;
-use crate::error::{Delivery, ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::jsonrpc::RawText;
 use crate::protocol::version::{Era, ProtocolVersion};
 use crate::runtime::{self, lock, read};
@@ -47,6 +48,13 @@ const FAST_GOODBYE: Duration = Duration::from_millis(300);
 /// How long requests of an expired session may wait for their own refusal (F-043).
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
+/// Requests under way at the same time; others wait for their turn. What a server waits for itself, our answers and
+/// notifications, waits for none.
+const MOST_REQUESTS: usize = 100;
+
+/// Default of [`HttpLimits::stall`].
+const STALL: Duration = Duration::from_secs(30);
+
 /// Bounds of a transport over HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
@@ -56,14 +64,17 @@ pub struct HttpLimits {
     pub retries: u32,
     /// First delay between them, then half as much again each time; default 1 s.
     pub first_delay: Duration,
-    /// Making a TCP and TLS connection.
+    /// Making a connection, each stretch of it a third of that (F-055).
     pub connect: Duration,
+    /// Silence within a body that has begun; default 30 s. One that has not begun may still be computed: the
+    /// clocks of the call bound that.
+    pub stall: Duration,
 }
 
 impl HttpLimits {
     /// Defaults for messages of at most `message` bytes and connections within `connect`.
     pub fn new(message: usize, connect: Duration) -> Self {
-        Self { message, retries: 5, first_delay: Duration::from_secs(1), connect }
+        Self { message, retries: 5, first_delay: Duration::from_secs(1), connect, stall: STALL }
     }
 
     /// The delay before try `tries` (from 1) to reach a stream again.
@@ -86,6 +97,8 @@ pub struct HttpRecipe {
     pub tls: Option<TlsSpec>,
     /// Detour.
     pub proxy: ProxyChoice,
+    /// What every further URL of the server passes.
+    pub gate: UrlGate,
     /// Environment of the host.
     pub environment: Arc<Environment>,
     /// Bounds.
@@ -106,6 +119,7 @@ pub(super) struct Shared {
     url: RwLock<Url>,
     headers: HeaderMap,
     credentials: Option<Arc<dyn Credentials>>,
+    gate: UrlGate,
     network: Network,
     limits: HttpLimits,
     receiver: Arc<dyn Receiver>,
@@ -116,6 +130,8 @@ pub(super) struct Shared {
     open: watch::Sender<usize>,
     expired: AtomicBool,
     listening: AtomicBool,
+    /// Turns of requests: each needs a connection of its own until its answer has come.
+    turns: Semaphore,
 }
 
 /// A server behind a URL.
@@ -145,7 +161,14 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
         url: RwLock::new(recipe.url),
         headers,
         credentials: recipe.credentials,
-        network: Network::new(recipe.tls, recipe.proxy, recipe.environment, recipe.limits.connect),
+        gate: recipe.gate,
+        network: Network::new(
+            recipe.tls,
+            recipe.proxy,
+            recipe.environment,
+            recipe.limits.connect,
+            recipe.limits.stall,
+        ),
         limits: recipe.limits,
         receiver,
         session: Mutex::new(session),
@@ -154,12 +177,18 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
         open: watch::Sender::new(0),
         expired: AtomicBool::new(false),
         listening: AtomicBool::new(false),
+        turns: Semaphore::new(MOST_REQUESTS),
     }))
 }
 
 impl Shared {
     fn url(&self) -> Url {
         read(&self.url).clone()
+    }
+
+    /// What every further URL of the server passes.
+    pub(super) fn gate(&self) -> &UrlGate {
+        &self.gate
     }
 
     pub(super) fn limits(&self) -> &HttpLimits {
@@ -176,6 +205,10 @@ impl Shared {
 
     pub(super) fn last_status(&self) -> Option<u16> {
         lock(&self.session).last_status
+    }
+
+    pub(super) fn phase(&self) -> Option<Phase> {
+        self.network.phase()
     }
 
     /// Ends everything under way; the first reason counts.
@@ -282,13 +315,18 @@ async fn request(shared: Arc<Shared>, request: Outgoing) -> Reply {
     // A task of its own: the first poll of this future may happen outside the runtime.
     let task = runtime::spawn(async move {
         let _open = OpenExchange::count(&own);
+        let lost = |reason: McpError, delivered| {
+            let reason = reason.with(|facts| facts.delivered = Some(delivered));
+            (Err(RequestFailure::Transport(reason)), None)
+        };
         let (outcome, rest) = tokio::select! {
             biased;
-            outcome = exchange::run(&own, request, version) => outcome,
-            reason = own.end() => {
-                let lost = reason.with(|facts| facts.delivered = Some(Delivery::Unknown));
-                (Err(RequestFailure::Transport(lost)), None)
-            }
+            reason = own.end() => lost(reason, Delivery::No),
+            _turn = own.turns.acquire() => tokio::select! {
+                biased;
+                outcome = exchange::run(&own, request, version) => outcome,
+                reason = own.end() => lost(reason, Delivery::Unknown),
+            },
         };
         let _ = reply.send(outcome);
         if let Some(rest) = rest {
@@ -367,6 +405,10 @@ impl Transport for HttpTransport {
 
     fn last_status(&self) -> Option<u16> {
         self.shared.last_status()
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        self.shared.phase()
     }
 }
 

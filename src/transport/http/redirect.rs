@@ -1,6 +1,6 @@
 //! Redirects: hop by hop, on one origin only (HTTP-03, BEY-07). Pure.
 
-use reqwest::{Method, StatusCode};
+use http::{Method, StatusCode};
 use url::Url;
 
 use crate::error::{Delivery, ErrorCode, McpError};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::Response;
-use reqwest::header::CONTENT_ENCODING;
+use http::header::CONTENT_ENCODING;
 
 use super::answer::KEPT_BYTES;
+use crate::transport::connector::client::{BodyError, Response};
 
 /// How long the rest of an error page or a finished stream may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,8 +21,8 @@ pub enum End {
     Whole,
     /// At the limit.
     TooLong,
-    /// The connection broke.
-    Broken(reqwest::Error),
+    /// The connection broke, or nothing more came.
+    Broken(BodyError),
 }
 
 /// Whether the body is packed though nothing but identity was asked for (B-103).
@@ -44,7 +44,7 @@ pub async fn read(response: &mut Response, limit: usize) -> (Vec<u8>, End) {
     // The announcement of a stranger reserves no more than a little memory.
     let mut body = Vec::with_capacity(room.min(64 * 1024));
     loop {
-        match response.chunk().await {
+        match response.prompt_chunk().await {
             Ok(Some(chunk)) if body.len() + chunk.len() > limit => return (body, End::TooLong),
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return (body, End::Whole),
@@ -56,6 +56,10 @@ pub async fn read(response: &mut Response, limit: usize) -> (Vec<u8>, End) {
 /// As much of a body as comes in a few seconds, at most `limit` bytes.
 pub async fn beginning(response: &mut Response, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
+    // Nobody could read it.
+    if is_packed(response) {
+        return body;
+    }
     let reading = async {
         while let Ok(Some(chunk)) = response.chunk().await {
             let room = limit - body.len();

@@ -2,18 +2,19 @@
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, LOCATION};
-use reqwest::{Method, Request, Response};
+use bytes::Bytes;
+use http::Method;
+use http::header::{HeaderMap, LOCATION};
 use url::Url;
 
 use super::answer::{self, Refusal};
 use super::redirect::{self, MOST_HOPS, Next};
 use super::{Shared, headers, pause, response_body};
-use crate::error::{Delivery, ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
-use crate::transport::connector::client::place;
+use crate::transport::connector::client::{BodyError, Request, Response, place};
 
 /// Pause for a busy server that names none.
 const BUSY: Duration = Duration::from_secs(1);
@@ -81,22 +82,27 @@ impl Shared {
     ///
     /// # Errors
     /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
-    /// run), `REDIRECT_REFUSED`.
+    /// run), `AUTH_FAILED` where the command that gives headers fails, `REDIRECT_REFUSED`, `POLICY_DENIED` for a redirect out of the permitted set.
     pub(in crate::transport) async fn deliver(
         &self,
         message: Message,
         patience: Patience,
     ) -> Result<Response, McpError> {
         let whole = message.url.is_none();
-        let mut request = Request::new(message.method, message.url.unwrap_or_else(|| self.url()));
-        *request.headers_mut() = message.headers;
-        *request.body_mut() = message.body.map(reqwest::Body::from);
+        let mut request = Request {
+            url: message.url.unwrap_or_else(|| self.url()),
+            method: message.method,
+            headers: message.headers,
+            body: message.body.map(Bytes::from).unwrap_or_default(),
+        };
         let shown = self.credentials_for(&mut request, None).await?;
         self.pause.over().await;
         let mut response = self.follow(&request, whole).await?;
-        if let (401, Some(shown)) = (response.status().as_u16(), shown)
+        if let (Some(credentials), Some(shown)) = (&self.credentials, shown)
+            && credentials.turned_down(response.status().as_u16())
             && self.credentials_for(&mut request, Some(&shown)).await?.is_some_and(|now| now != shown)
         {
+            // What the server did not like may just have grown old.
             response = self.follow(&request, whole).await?;
         }
         let status = response.status().as_u16();
@@ -115,7 +121,7 @@ impl Shared {
     }
 
     /// Puts the headers that have to be asked for on a request, and gives them back; `refused` were not good
-    /// enough. (PXY-01)
+    /// enough. (PXY-01, OAU-04)
     async fn credentials_for(
         &self,
         request: &mut Request,
@@ -125,28 +131,24 @@ impl Shared {
         let asked = credentials.headers(refused).await;
         let headers = asked.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::No)))?;
         for (name, value) in &headers {
-            request.headers_mut().insert(name, value.clone());
+            request.headers.insert(name, value.clone());
         }
         Ok(Some(headers))
     }
 
     /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
     async fn follow(&self, request: &Request, whole: bool) -> Result<Response, McpError> {
-        let mut url = request.url().clone();
+        let mut url = request.url.clone();
         for _ in 0..=MOST_HOPS {
-            let client = self.network.client(&url).await?;
-            let mut hop = request.try_clone().ok_or_else(|| {
-                McpError::new(ErrorCode::Internal, "the body of a request cannot be sent twice")
-            })?;
-            hop.url_mut().clone_from(&url);
-            let sent = client.execute(hop).await;
-            let response = sent.map_err(|error| self.network.describe(&error, &url))?;
+            let response = self.network.send(Request { url: url.clone(), ..request.clone() }).await?;
             let status = response.status();
             lock(&self.session).last_status = Some(status.as_u16());
             let location = response.headers().get(LOCATION).map(|value| value.as_bytes().to_vec());
-            match redirect::next(&url, request.method(), status, location.as_deref())? {
+            match redirect::next(&url, &request.method, status, location.as_deref())? {
                 Next::Here => return Ok(response),
                 Next::Follow(target) => {
+                    let passed = self.gate.check(&target);
+                    passed.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::Refused)))?;
                     if whole && matches!(status.as_u16(), 301 | 308) {
                         write(&self.url).clone_from(&target);
                     }
@@ -161,7 +163,17 @@ impl Shared {
     pub(in crate::transport) async fn notify(&self, frame: String) -> Result<(), McpError> {
         let (mut map, in_session) = self.base_headers(self.version(), true);
         headers::add_post(&mut map);
-        let delivered = self.deliver(Message::post(map, frame), Patience::Full).await;
+        let delivered = self.deliver(Message::post(map, frame), Patience::Full);
+        // Nothing is computed for it, so its answer is due at once.
+        let limit = self.limits.connect;
+        let delivered = tokio::time::timeout(limit, delivered).await.unwrap_or_else(|_| {
+            let what = asked(&self.url());
+            let message = format!("{what} was not answered within {} ms", limit.as_millis());
+            Err(McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+                facts.delivered = Some(Delivery::Unknown);
+                facts.phase = self.network.phase();
+            }))
+        });
         let mut response = delivered.map_err(|error| self.unreachable(error))?;
         if response.status().is_success() {
             return Ok(());
@@ -180,7 +192,8 @@ impl Shared {
         error
     }
 
-    /// Applies a judgement to an answer and the beginning of its body, without our session id (B-108).
+    /// Applies a judgement to an answer and the beginning of its body, without our session id and
+    /// without what proves who asks (B-108, SEC-03).
     pub(in crate::transport) fn judge(
         &self,
         response: &Response,
@@ -190,7 +203,10 @@ impl Shared {
     ) -> McpError {
         let asked = asked(response.url());
         let beginning = &body[..body.len().min(2 * answer::KEPT_BYTES)];
-        let hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        let mut hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        if let Some(credentials) = &self.credentials {
+            hidden = Some(credentials.hide_in(hidden.as_deref().unwrap_or(beginning)));
+        }
         judgement(&Refusal {
             asked: &asked,
             status: response.status(),
@@ -217,15 +233,14 @@ pub(in crate::transport) fn asked(url: &Url) -> String {
 }
 
 /// The error for an answer whose connection broke.
-pub(in crate::transport) fn broken(
-    response: &Response,
-    shared: &Shared,
-    error: &reqwest::Error,
-    seen: usize,
-) -> McpError {
-    let cause = shared.network.describe(error, response.url());
-    let message = format!("the answer broke off after {seen} bytes: {}", cause.message());
+pub(in crate::transport) fn broken(response: &Response, error: &BodyError, seen: usize) -> McpError {
+    let what = match error {
+        BodyError::Broken(_) => "broke off",
+        BodyError::Stalled(_) => "stalled",
+    };
+    let message = format!("the body of the answer {what} after {seen} bytes: {error}");
     McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+        facts.phase = Some(Phase::Body);
         facts.status = Some(response.status().as_u16());
         facts.delivered = Some(Delivery::Unknown);
     })

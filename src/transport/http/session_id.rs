@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 
 /// Longest id that is accepted.
 const LONGEST: usize = 512;

@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
-use reqwest::{Method, Response};
+use http::Method;
+use http::header::HeaderValue;
 
 use super::answer::{self, Content, names_lost_session};
 use super::exchange::{Exchange, Outcome, too_large};
 use super::sending::{Message, Patience};
 use super::{Reply, Shared, headers};
-use crate::error::{Delivery, ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::transport::RequestFailure;
+use crate::transport::connector::client::{BodyError, Response};
 use crate::transport::frame_events::{Event, EventFramer};
 use crate::transport::http::response_body;
 
@@ -24,23 +25,36 @@ pub(in crate::transport) struct EventReader {
     framer: EventFramer,
     ready: VecDeque<Event>,
     limit: usize,
+    /// Why the stream ended, where not by its own end.
+    failure: Option<BodyError>,
 }
 
 impl EventReader {
     /// The events of a response; `last_id` where it goes on from an earlier one.
     pub(in crate::transport) fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
-        Self { response, framer: EventFramer::resumed(limit, last_id), ready: VecDeque::new(), limit }
+        let framer = EventFramer::resumed(limit, last_id);
+        Self { response, framer, ready: VecDeque::new(), limit, failure: None }
     }
 
-    /// The next event; `None` at the end of the stream, whether clean or not.
+    /// The next event; `None` at the end of the stream, whether clean or not. Between events a stream may be
+    /// silent; an event that has begun goes on in time (F-055). Any byte is a sign of life, comments included.
     pub(in crate::transport) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            match self.response.chunk().await {
+            let next = if self.framer.is_within_event() {
+                self.response.prompt_chunk().await
+            } else {
+                self.response.chunk().await
+            };
+            match next {
                 Ok(Some(chunk)) => self.ready.extend(self.framer.push(&chunk)),
-                Ok(None) | Err(_) => return None,
+                Ok(None) => return None,
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    return None;
+                }
             }
             // An event without end is given up, not only bounded (E13).
             if self.is_stuck() {
@@ -52,6 +66,11 @@ impl EventReader {
     /// Whether an event without end was given up: nothing readable follows.
     pub(in crate::transport) fn is_stuck(&self) -> bool {
         self.framer.dropped() > 2 * self.limit as u64
+    }
+
+    /// Why the stream ended, for people; empty where it just did.
+    pub(in crate::transport) fn why(&self) -> String {
+        self.failure.as_ref().map(|failure| format!(" ({failure})")).unwrap_or_default()
     }
 
     /// The pause the server asked for.
@@ -75,21 +94,23 @@ impl Exchange<'_> {
     pub(super) async fn follow_stream(&self, response: Response) -> Outcome {
         let mut reader = EventReader::new(response, self.shared.limits.message, b"");
         let mut tries = 0;
+        let mut noise = None;
         loop {
             while let Some(event) = reader.next().await {
                 tries = 0;
-                if let Some(reply) = self.take_event(event) {
+                if let Some(reply) = self.take_event(event, &mut noise) {
                     return (reply, Some(reader.into_response()));
                 }
             }
             match self.resume(&reader, &mut tries).await {
                 Ok(next) => reader = next,
-                Err(error) => return (Err(error), None),
+                Err(error) => return (Err(with_noise(error, noise)), None),
             }
         }
     }
 
-    fn take_event(&self, event: Event) -> Option<Reply> {
+    /// `noise` gets the first event that is no message.
+    fn take_event(&self, event: Event, noise: &mut Option<String>) -> Option<Reply> {
         match event {
             Event::Message { kind, data } if kind == "message" => {
                 let head: String = data.chars().take(200).collect();
@@ -97,7 +118,9 @@ impl Exchange<'_> {
                     Ok(reply) => reply,
                     Err(_) if self.in_session && names_lost_session(&head) => Some(Err(self.session_lost())),
                     Err(why) => {
-                        self.shared.receiver.noise(&answer::shown(head.as_bytes()), why);
+                        let shown = answer::shown(head.as_bytes());
+                        self.shared.receiver.noise(&shown, why);
+                        noise.get_or_insert(shown);
                         None
                     }
                 }
@@ -115,9 +138,9 @@ impl Exchange<'_> {
     async fn resume(&self, reader: &EventReader, tries: &mut u32) -> Result<EventReader, RequestFailure> {
         let last_id = reader.last_id();
         if self.is_modern() || last_id.is_empty() {
-            return Err(cut("the stream ended before the answer came"));
+            return Err(cut(&format!("the stream ended before the answer came{}", reader.why())));
         }
-        let mut why = "it ended without an answer".to_owned();
+        let mut why = format!("it ended without an answer{}", reader.why());
         while *tries < self.shared.limits.retries {
             *tries += 1;
             let delay = reader.retry().unwrap_or_else(|| self.shared.limits.delay(*tries));
@@ -150,10 +173,25 @@ impl Exchange<'_> {
 }
 
 fn cut(message: &str) -> RequestFailure {
-    RequestFailure::Transport(
-        McpError::new(ErrorCode::ConnectionLost, message)
-            .with(|facts| facts.delivered = Some(Delivery::Unknown)),
-    )
+    RequestFailure::Transport(McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+        facts.delivered = Some(Delivery::Unknown);
+        facts.phase = Some(Phase::Body);
+    }))
+}
+
+/// What came instead of the answer is the evidence.
+fn with_noise(failure: RequestFailure, noise: Option<String>) -> RequestFailure {
+    match (failure, noise) {
+        (RequestFailure::Transport(error), Some(noise)) => {
+            let facts = error.facts().clone();
+            let message = format!("{}; it began with something that is no message: {noise}", error.message());
+            RequestFailure::Transport(McpError::new(error.code(), message).with(|target| {
+                *target = facts;
+                target.first_bytes.get_or_insert(noise);
+            }))
+        }
+        (failure, _) => failure,
+    }
 }
 
 impl Shared {

@@ -3,6 +3,9 @@
 pub(crate) mod server;
 
 mod answers;
+mod cuts;
+#[cfg(unix)]
+mod helper;
 mod listening;
 mod modern;
 mod network;
@@ -15,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
+use crate::config::policy::Gate;
 use crate::environment::Platform;
 use crate::jsonrpc::{Incoming, write as frames};
 use crate::transport::{Mirrored, Receiver};
@@ -70,12 +74,14 @@ pub(crate) fn recipe(url: &str) -> HttpRecipe {
         credentials: None,
         tls: None,
         proxy: ProxyChoice::Inherited,
+        gate: Gate::new(Vec::new(), "").of(&Arc::from("s")),
         environment: Arc::new(environment()),
         limits: HttpLimits {
             message: 100_000,
             retries: 3,
             first_delay: Duration::from_millis(20),
             connect: Duration::from_secs(5),
+            stall: Duration::from_secs(5),
         },
         version: None,
     }

@@ -3,23 +3,26 @@
 //! Owns the reading task and what is known of the other end. The process itself belongs to `spawn` and
 //! `shutdown`.
 
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::ChildStdout;
 use tokio::time::Instant;
 
+use super::container::Container;
+use super::intake::{Intake, Watch};
 use super::{ServerProcess, ShutdownTimes, StdioRecipe};
 use crate::environment::Environment;
 use crate::error::{Delivery, ErrorCode, ExitFact, McpError};
 use crate::jsonrpc::RawText;
 use crate::protocol::version::ProtocolVersion;
-use crate::runtime::{self, lock};
+use crate::runtime::{self, Near, lock};
 use crate::transport::duplex::{Duplex, accept_frame};
 use crate::transport::frame_lines::{EXCERPT, Line, LineFramer};
-use crate::transport::outbox::Outbox;
+use crate::transport::outbox::{Answers, Outbox};
 use crate::transport::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
 use crate::unicode;
 
@@ -46,13 +49,24 @@ struct Noise {
 }
 
 /// A server behind its standard input and output.
-#[derive(Debug)]
 pub struct StdioTransport {
     duplex: Duplex,
     outbox: Arc<Outbox>,
+    intake: Intake,
+    /// Weak: the receiver owns what owns this transport.
+    receiver: Weak<dyn Receiver>,
     process: Arc<ServerProcess>,
+    container: Option<Container>,
     limits: ChannelLimits,
     noise: Mutex<Noise>,
+    /// Whether any message of the protocol has come.
+    spoken: AtomicBool,
+}
+
+impl fmt::Debug for StdioTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StdioTransport").field("process", &self.process).finish_non_exhaustive()
+    }
 }
 
 /// Starts the server and listens to it. Must run inside the runtime.
@@ -67,29 +81,33 @@ pub fn open(
 ) -> Result<Arc<StdioTransport>, McpError> {
     let listener = Arc::clone(&receiver);
     let spawned = super::spawn(recipe, environment, Box::new(move |line| listener.stderr(line)))?;
-    let pipe =
-        spawned.stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd).map_err(|error| {
-            McpError::new(ErrorCode::ConnectFailed, format!("the server's input: {error}"))
-        })?;
-    let outbox = Outbox::start(pipe, limits.queued);
+    let failed = |end: &str, error: io::Error| {
+        McpError::new(ErrorCode::ConnectFailed, format!("the server's {end}: {error}"))
+    };
+    let input = spawned.stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd);
+    let input = input.map_err(|error| failed("input", error))?;
+    let output = spawned.stdout.into_owned_fd().map_err(|error| failed("output", error))?;
+    let outbox = Outbox::start(input, limits.queued);
     let sink: Arc<Outbox> = Arc::clone(&outbox);
     let transport = Arc::new(StdioTransport {
         duplex: Duplex::new(sink),
         outbox,
+        intake: Intake::new(output, limits.message),
+        receiver: Arc::downgrade(&receiver),
         process: spawned.process,
+        container: spawned.container,
         limits,
         noise: Mutex::default(),
+        spoken: AtomicBool::new(false),
     });
-    runtime::spawn(read_until_end(Arc::clone(&transport), spawned.stdout, receiver));
+    let answers: Arc<dyn Answers> = Arc::clone(&transport) as _;
+    transport.outbox.answered_by(Arc::downgrade(&answers));
+    runtime::spawn(read_until_end(Arc::clone(&transport), receiver));
     Ok(transport)
 }
 
-async fn read_until_end(
-    transport: Arc<StdioTransport>,
-    mut stdout: ChildStdout,
-    receiver: Arc<dyn Receiver>,
-) {
-    let mut framer = LineFramer::new(transport.limits.message);
+async fn read_until_end(transport: Arc<StdioTransport>, receiver: Arc<dyn Receiver>) {
+    let mut watch = Watch::new(&transport.intake);
     let process = Arc::clone(&transport.process);
     let exited = process.exited();
     tokio::pin!(exited);
@@ -98,18 +116,20 @@ async fn read_until_end(
         let far = Instant::now() + Duration::from_secs(86_400);
         tokio::select! {
             biased;
-            read = stdout.read_buf(framer.space()) => match read {
-                Ok(0) | Err(_) => break,
-                Ok(_) => runtime::gather(|| transport.take_lines(&mut framer, receiver.as_ref())),
-            },
+            read = watch.next(|| transport.duplex.open(), |framer| transport.take_all(framer, receiver.as_ref())) => {
+                if !matches!(read, Ok(true)) {
+                    break;
+                }
+            }
             _ = &mut exited, if drained.is_none() => drained = Some(Instant::now() + DRAIN),
             () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => break,
             () = transport.outbox.broken() => break,
         }
     }
-    drop(stdout);
-    if framer.unfinished() > 0 {
-        receiver.noise(&format!("{} bytes", framer.unfinished()), "the output ended inside a line");
+    drop(watch);
+    let unfinished = transport.intake.end();
+    if unfinished > 0 {
+        receiver.noise(&format!("{unfinished} bytes"), "the output ended inside a line");
     }
     let exit = tokio::time::timeout(EXIT_WAIT, process.exited()).await.ok();
     let error = transport.end_error(exit);
@@ -118,7 +138,24 @@ async fn read_until_end(
     receiver.closed(error);
 }
 
+impl Near for StdioTransport {
+    fn look(&self) -> bool {
+        let Some(receiver) = self.receiver.upgrade() else { return false };
+        self.intake.look(|| self.duplex.open(), |framer| self.take_all(framer, receiver.as_ref()))
+    }
+}
+
+impl Answers for StdioTransport {
+    fn expected_at_once(&self) -> bool {
+        self.intake.expected_at_once(self.duplex.open())
+    }
+}
+
 impl StdioTransport {
+    fn take_all(&self, framer: &mut LineFramer, receiver: &dyn Receiver) {
+        runtime::gather(|| self.take_lines(framer, receiver));
+    }
+
     fn take_lines(&self, framer: &mut LineFramer, receiver: &dyn Receiver) {
         while let Some(line) = framer.next_line() {
             match line {
@@ -132,8 +169,9 @@ impl StdioTransport {
     fn take_text(&self, text: String, receiver: &dyn Receiver) {
         // Only a line that fails is needed again, and then only its beginning.
         let head = text.get(..text.floor_char_boundary(EXCERPT)).unwrap_or_default().to_owned();
-        if let Err(why) = accept_frame(&self.duplex, text, receiver) {
-            self.take_noise(&head, why, receiver);
+        match accept_frame(&self.duplex, text, receiver) {
+            Ok(()) => self.spoken.store(true, Ordering::Relaxed),
+            Err(why) => self.take_noise(&head, why, receiver),
         }
     }
 
@@ -145,6 +183,19 @@ impl StdioTransport {
             noise.first.get_or_insert_with(|| shown.clone());
         }
         receiver.noise(&shown, why);
+        // Such an answer is an answer: nobody has to wait for another one (D5).
+        if let Some(what) = answer_of_the_web(&shown)
+            && !self.spoken.load(Ordering::Relaxed)
+        {
+            let message = format!(
+                "the command printed {what} instead of messages of the protocol; a server of this kind wants \
+                 type \"http\" and its URL, or another command: {shown}"
+            );
+            self.duplex.close(&McpError::new(ErrorCode::MessageInvalid, message).with(|facts| {
+                facts.first_bytes = Some(shown);
+                facts.delivered = Some(Delivery::Unknown);
+            }));
+        }
     }
 
     fn take_oversized(&self, length: u64, id: Option<u64>, receiver: &dyn Receiver) {
@@ -159,6 +210,16 @@ impl StdioTransport {
         }
     }
 
+    /// A container whose server has not ended by itself in time is stopped by its engine, and so is one that its
+    /// client has left behind.
+    async fn stop_container(&self, mode: CloseMode) {
+        let Some(container) = &self.container else { return };
+        let times = &self.limits.shutdown;
+        let patience = if mode == CloseMode::Fast { times.fast_int } else { times.grace };
+        let _ = tokio::time::timeout(patience, self.process.exited()).await;
+        container.stop().await;
+    }
+
     fn end_error(&self, exit: Option<ExitFact>) -> McpError {
         let tail = self.process.stderr_tail();
         let error = match &exit {
@@ -171,6 +232,18 @@ impl StdioTransport {
             facts.exit = exit;
             facts.stderr_tail = Some(tail);
         })
+    }
+}
+
+/// What a line is the beginning of, where that is something of the web.
+fn answer_of_the_web(line: &str) -> Option<&'static str> {
+    let begins = |word: &str| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    if begins("HTTP/1.") || begins("HTTP/2 ") {
+        Some("an HTTP answer")
+    } else if begins("<!doctype html") || begins("<html") {
+        Some("an HTML page")
+    } else {
+        None
     }
 }
 
@@ -199,7 +272,7 @@ impl Transport for StdioTransport {
         Box::pin(async move {
             self.duplex.close(&reason);
             self.outbox.end();
-            self.process.close(mode, &self.limits.shutdown).await;
+            tokio::join!(self.process.close(mode, &self.limits.shutdown), self.stop_container(mode));
         })
     }
 
@@ -215,6 +288,27 @@ impl Transport for StdioTransport {
             stderr_tail: self.process.stderr_tail(),
             first_noise: noise.first.clone(),
             noise_count: noise.count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::answer_of_the_web;
+
+    #[test]
+    fn d5_answers_of_the_web_are_known_by_their_beginning() {
+        for (line, expected) in [
+            ("HTTP/1.1 404 Not Found", Some("an HTTP answer")),
+            ("HTTP/2 200", Some("an HTTP answer")),
+            ("<!DOCTYPE html>", Some("an HTML page")),
+            ("<HTML lang=\"en\">", Some("an HTML page")),
+            ("HTTP server listening on port 3000", None),
+            ("<3 welcome", None),
+            ("é", None),
+            ("", None),
+        ] {
+            assert_eq!(answer_of_the_web(line), expected, "{line}");
         }
     }
 }

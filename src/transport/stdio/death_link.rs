@@ -11,9 +11,8 @@
 
 use std::collections::BTreeSet;
 use std::io::{PipeWriter, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::environment::MARKER;
-use super::{exit, strays};
+use super::{exit, session, strays};
 
 /// Only built-in commands until the last step: the program needs no search path to kill.
 ///
@@ -48,9 +47,6 @@ done
 "#;
 
 const SHELL: &str = "/bin/sh";
-
-/// Where `setsid` is looked for.
-const SETSID: [&str; 2] = ["/usr/bin/setsid", "/bin/setsid"];
 
 /// A program that lived shorter than this is not started again at once.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
@@ -282,14 +278,7 @@ fn launch(shell: &Path) -> std::io::Result<(Child, Running)> {
     }
     let (reader, pipe) = std::io::pipe()?;
     fcntl_setfl(&pipe, OFlags::NONBLOCK)?;
-    let mut command = Command::new(shell);
-    command.process_group(0);
-    if let Some(setsid) = SETSID.iter().find(|program| Path::new(program).is_file()) {
-        // It makes a session only while it leads no group, then becomes the shell.
-        command = Command::new(setsid);
-        command.arg(shell);
-    }
-    let child = command
+    let child = session::own_session(shell)
         .args(["-c", PROGRAM, "mcp-switchboard-death-link"])
         .arg(format!("{MARKER}={}", strays::host_marker()))
         .env_clear()

@@ -39,7 +39,7 @@ pub(super) const MARKER: &str = "MCP_SWITCHBOARD_PROCESS";
 ///
 /// Inherited values that begin with `()` (shell functions) are skipped; a value of the definition always
 /// passes. The marker is never inherited. On Windows names are compared without regard to case.
-pub(super) fn child_environment(
+pub(in crate::transport) fn child_environment(
     host: &Environment,
     inherit: &Inherit,
     own: &[(String, String)],

@@ -6,7 +6,8 @@
 //! Three nets catch a server, each for another end of its host. `ServerProcess::close` and the task behind it
 //! end the group in order. `close_all_now` does the same on the last thread of an exiting host. The death-link
 //! kills what a host left that could not do either. On Linux a marker in the environment also finds
-//! descendants that left the group; elsewhere these are out of reach.
+//! descendants that left the group; elsewhere these are out of reach. A container is none of these: the engine is
+//! asked to stop it.
 //!
 //! Windows is not covered yet: it needs a job object.
 
@@ -15,9 +16,15 @@ pub mod channel;
 mod environment;
 
 #[cfg(unix)]
+mod container;
+#[cfg(unix)]
 mod death_link;
 #[cfg(unix)]
 mod exit;
+mod intake;
+#[cfg(unix)]
+pub mod login_shell;
+mod nearness;
 #[cfg(unix)]
 mod process_group;
 #[cfg(target_os = "linux")]
@@ -26,6 +33,8 @@ mod process_table;
 mod program;
 #[cfg(unix)]
 mod server_process;
+#[cfg(unix)]
+mod session;
 #[cfg(unix)]
 mod shutdown;
 #[cfg(unix)]
@@ -47,6 +56,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::ExitFact;
+
+pub(in crate::transport) use environment::child_environment;
 
 #[cfg(unix)]
 pub use death_link::death_link_available;

@@ -4,6 +4,7 @@
 //! its own, an environment from the list (STD-01, STD-02); what fails says why (STD-06).
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use rustix::process::Pid;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
+use super::container::{self, Container, Place};
 use super::environment::{MARKER, child_environment};
 use super::process_group::ProcessGroup;
 use super::program::{self, DEFAULT_PATH, SearchPath};
@@ -32,6 +34,8 @@ pub struct Spawned {
     pub stdout: ChildStdout,
     /// The process itself.
     pub process: Arc<ServerProcess>,
+    /// The container that the process is only the client of.
+    pub(super) container: Option<Container>,
 }
 
 /// Starts a server; must be called inside a runtime with timers and IO.
@@ -68,7 +72,12 @@ fn start(
     let launch = prepare(recipe, environment)?;
     let marker = strays::new_marker();
     let expectation = death_link::expect_birth();
-    let mut child = command(recipe, &launch, &marker)
+    let place = Place { engine: &launch.program, variables: &launch.variables, cwd: &launch.cwd };
+    let container = container::recognise(&recipe.command, &recipe.args)
+        .and_then(|run| run.prepare(&recipe.args, &place, &marker));
+    let (container, args) = container.unzip();
+    let args = args.unwrap_or_else(|| recipe.args.iter().map(OsString::from).collect());
+    let mut child = command(recipe, &launch, &args, &marker)
         .spawn()
         .map_err(|error| refusal(&error, recipe, &launch.program))?;
     let Some(leader) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
@@ -83,7 +92,7 @@ fn start(
         .map(|stderr| tokio::spawn(stderr_tail::drain(stderr, Arc::clone(&shared.stderr), on_stderr)));
     tokio::spawn(Supervisor::new(owed, Arc::clone(&shared), stderr).run());
     let process = Arc::new(ServerProcess::new(shared));
-    Ok(Spawned { stdin: pipes.stdin, stdout: pipes.stdout, process })
+    Ok(Spawned { stdin: pipes.stdin, stdout: pipes.stdout, process, container })
 }
 
 fn prepare(recipe: &StdioRecipe, environment: &Environment) -> Result<Launch, SpawnFailure> {
@@ -126,12 +135,12 @@ fn check_text(recipe: &StdioRecipe) -> Result<(), SpawnFailure> {
     Ok(())
 }
 
-fn command(recipe: &StdioRecipe, launch: &Launch, marker: &str) -> Command {
+fn command(recipe: &StdioRecipe, launch: &Launch, args: &[OsString], marker: &str) -> Command {
     let stderr = if recipe.inherit_stderr { Stdio::inherit() } else { Stdio::piped() };
     let mut command = Command::new(&launch.program);
     command
         .arg0(&recipe.command)
-        .args(&recipe.args)
+        .args(args)
         .env_clear()
         .envs(&launch.variables)
         .env(MARKER, marker)

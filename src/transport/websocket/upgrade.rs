@@ -9,11 +9,11 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use url::Url;
 
-use super::reply_head::{HeadProblem, ReplyHead, read_head};
-use super::wire::Wire;
-use super::{WebSocketLimits, WebSocketRecipe};
+use super::WebSocketLimits;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
+use crate::transport::connector::reply_head::{HeadProblem, ReplyHead, read_head};
+use crate::transport::connector::wire::Wire;
 use crate::transport::frame_lines::beginning;
 use crate::unicode;
 
@@ -43,11 +43,11 @@ const OWN_HEADERS: [&str; 7] = [
 pub(super) async fn upgrade(
     mut wire: Wire,
     url: &Url,
-    recipe: &WebSocketRecipe,
+    headers: &Headers,
     limits: &WebSocketLimits,
 ) -> Result<WebSocketStream<Wire>, McpError> {
     let key = generate_key();
-    let request = request_head(url, &recipe.headers, &key)?;
+    let request = request_head(url, headers, &key)?;
     let broken = |error: std::io::Error| failed(format!("the connection broke during the upgrade: {error}"));
     wire.write_all(request.as_bytes()).await.map_err(broken)?;
     wire.flush().await.map_err(broken)?;
@@ -56,7 +56,7 @@ pub(super) async fn upgrade(
         let shown = read_body_start(&mut wire, &mut head).await;
         return Err(refusal(&head, &shown));
     }
-    judge(&head, &key, &offered(&recipe.headers)).map_err(|why| {
+    judge(&head, &key, &offered(headers)).map_err(|why| {
         failed(format!("the server's answer to the upgrade breaks the WebSocket protocol: {why}"))
     })?;
     let config = WebSocketConfig::default()
@@ -71,7 +71,8 @@ fn failed(message: impl Into<String>) -> McpError {
     McpError::new(ErrorCode::ConnectFailed, message)
 }
 
-type Headers = [(String, Secret<String>)];
+/// Headers of an upgrade, names as written.
+pub(super) type Headers = [(String, Secret<String>)];
 
 /// The sub-protocols the request offers: configured ones replace our own.
 fn offered(headers: &Headers) -> String {

@@ -12,9 +12,9 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::wire::Wire;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::runtime::lock;
+use crate::transport::connector::wire::Wire;
 use crate::transport::duplex::FrameSink;
 
 /// Room beyond the limit for cancellations, so that a full queue can still be thinned out.

@@ -23,16 +23,16 @@ fn quick() -> ShutdownTimes {
 }
 
 async fn deaf() -> (Spawned, Vec<u32>) {
-    let Spawned { stdin, stdout, process } = run(&shell(DEAF));
+    let Spawned { stdin, stdout, process, .. } = run(&shell(DEAF));
     let mut output = Output::of(stdout);
     let members = vec![output.number().await, output.number().await, output.number().await];
     let stdout = output.0.into_inner().into_inner();
-    (Spawned { stdin, stdout, process }, members)
+    (Spawned { stdin, stdout, process, container: None }, members)
 }
 
 #[tokio::test]
 async fn std_04_a_server_that_ends_with_its_input_needs_no_signal() {
-    let Spawned { stdin, stdout, process } = run(&shell("cat; exit 4"));
+    let Spawned { stdin, stdout, process, .. } = run(&shell("cat; exit 4"));
     drop(stdin);
     let report = process.close(CloseMode::Graceful, &ShutdownTimes::default()).await;
     assert!(report.step <= CloseStep::InputEnd, "{report:?}");
@@ -44,7 +44,7 @@ async fn std_04_a_server_that_ends_with_its_input_needs_no_signal() {
 
 #[tokio::test]
 async fn a1_a_server_deaf_to_the_end_of_input_gets_sigterm_and_the_report_says_so() {
-    let Spawned { stdin, stdout: _stdout, process } = run(&shell("exec sleep 1000"));
+    let Spawned { stdin, stdout: _stdout, process, .. } = run(&shell("exec sleep 1000"));
     drop(stdin);
     let report = process.close(CloseMode::Graceful, &quick()).await;
     assert_eq!(report.step, CloseStep::Terminate);
@@ -54,7 +54,7 @@ async fn a1_a_server_deaf_to_the_end_of_input_gets_sigterm_and_the_report_says_s
 
 #[tokio::test]
 async fn f_017_sigterm_ignored_with_default_times_ends_in_sigkill_within_five_seconds() {
-    let (Spawned { stdin, stdout: _stdout, process }, members) = deaf().await;
+    let (Spawned { stdin, stdout: _stdout, process, .. }, members) = deaf().await;
     drop(stdin);
     let began = Instant::now();
     let report = process.close(CloseMode::Graceful, &ShutdownTimes::default()).await;
@@ -74,7 +74,7 @@ async fn std_04_fast_goes_from_sigint_over_sigterm_to_sigkill() {
         ("trap '' INT TERM; echo up; while :; do sleep 0.05; done", CloseStep::Kill),
     ];
     for (program, step) in cases {
-        let Spawned { stdin: _stdin, stdout, process } = run(&shell(program));
+        let Spawned { stdin: _stdin, stdout, process, .. } = run(&shell(program));
         Output::of(stdout).line().await;
         let began = Instant::now();
         let report = process.close(CloseMode::Fast, &ShutdownTimes::default()).await;
@@ -85,7 +85,7 @@ async fn std_04_fast_goes_from_sigint_over_sigterm_to_sigkill() {
 
 #[tokio::test]
 async fn f_015_a_wrapper_with_grandchildren_leaves_nobody() {
-    let Spawned { stdin, stdout, process } = run(&shell("(trap '' TERM; sleep 1000; :) & echo $!; wait"));
+    let Spawned { stdin, stdout, process, .. } = run(&shell("(trap '' TERM; sleep 1000; :) & echo $!; wait"));
     let mut output = Output::of(stdout);
     let grandchild = output.number().await;
     drop(stdin);
@@ -98,7 +98,7 @@ async fn f_015_a_wrapper_with_grandchildren_leaves_nobody() {
 #[tokio::test]
 async fn a2_signals_reach_through_nested_shells() {
     let inner = "sh -c \"sh -c 'sleep 1000 & echo \\$!; wait; :'; :\"; :";
-    let Spawned { stdin, stdout, process } = run(&shell(inner));
+    let Spawned { stdin, stdout, process, .. } = run(&shell(inner));
     let grandchild = Output::of(stdout).number().await;
     drop(stdin);
     let report = process.close(CloseMode::Graceful, &quick()).await;
@@ -108,7 +108,7 @@ async fn a2_signals_reach_through_nested_shells() {
 
 #[tokio::test]
 async fn a6_a_grandchild_that_holds_the_pipes_does_not_delay_the_exit_and_is_ended() {
-    let Spawned { stdin: _stdin, stdout, process } = run(&shell("sleep 1000 & echo $!; exit 5"));
+    let Spawned { stdin: _stdin, stdout, process, .. } = run(&shell("sleep 1000 & echo $!; exit 5"));
     let mut output = Output::of(stdout);
     let grandchild = output.number().await;
     let exit =
@@ -121,7 +121,7 @@ async fn a6_a_grandchild_that_holds_the_pipes_does_not_delay_the_exit_and_is_end
 
 #[tokio::test]
 async fn a3_a_descendant_with_its_own_session_is_found_by_its_marker() {
-    let Spawned { stdin, stdout, process } = run(&shell("setsid sleep 1000 & echo $!; cat"));
+    let Spawned { stdin, stdout, process, .. } = run(&shell("setsid sleep 1000 & echo $!; cat"));
     let stray = Output::of(stdout).number().await;
     let began = Instant::now();
     while super::state_and_group(stray).is_some_and(|(_, group)| group == process.pid()) {
@@ -138,7 +138,7 @@ async fn a3_a_descendant_with_its_own_session_is_found_by_its_marker() {
 async fn a3_twenty_reconnects_leave_no_detached_process() {
     let mut strays = Vec::new();
     for _ in 0..20 {
-        let Spawned { stdin, stdout, process } = run(&shell("setsid sleep 1000 & echo $!; cat"));
+        let Spawned { stdin, stdout, process, .. } = run(&shell("setsid sleep 1000 & echo $!; cat"));
         strays.push(Output::of(stdout).number().await);
         drop(stdin);
         process.close(CloseMode::Graceful, &ShutdownTimes::default()).await;
@@ -148,7 +148,7 @@ async fn a3_twenty_reconnects_leave_no_detached_process() {
 
 #[tokio::test]
 async fn std_04_callers_share_one_closing_and_it_survives_one_that_gives_up() {
-    let (Spawned { stdin, stdout: _stdout, process }, members) = deaf().await;
+    let (Spawned { stdin, stdout: _stdout, process, .. }, members) = deaf().await;
     drop(stdin);
     let times = quick();
     let given_up =
@@ -187,7 +187,7 @@ async fn exits_are_told_to_any_number_of_waiters_with_code_or_signal() {
 #[tokio::test]
 async fn a12_dropping_or_killing_ends_the_whole_group() {
     for kill in [true, false] {
-        let (Spawned { stdin: _stdin, stdout: _stdout, process }, members) = deaf().await;
+        let (Spawned { stdin: _stdin, stdout: _stdout, process, .. }, members) = deaf().await;
         if kill {
             process.kill_now();
             assert_eq!(process.exited().await.signal.as_deref(), Some("SIGKILL"));
@@ -200,7 +200,7 @@ async fn a12_dropping_or_killing_ends_the_whole_group() {
 
 #[tokio::test]
 async fn a_stopped_server_is_ended_like_any_other() {
-    let Spawned { stdin, stdout, process } =
+    let Spawned { stdin, stdout, process, .. } =
         run(&shell("trap 'exit 6' TERM; echo up; while :; do sleep 0.05; done"));
     Output::of(stdout).line().await;
     let leader = Pid::from_raw(i32::try_from(process.pid()).expect("small")).expect("a pid");

@@ -4,14 +4,13 @@ use serde_json::json;
 
 use super::*;
 
-fn schema(text: &str) -> OutputSchema {
-    OutputSchema::new(Arc::from(text))
+fn schema(text: &str) -> ToolSchema {
+    ToolSchema::new(Arc::from(text), SchemaUse::Output)
 }
 
 #[test]
 fn cal_03_structured_content_is_checked() {
     let schema = schema(r#"{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}"#);
-    assert_eq!(schema.problem("srv", "t"), None);
     assert_eq!(schema.check(Some(r#"{"n":9007199254740993}"#)), SchemaCheck::Match);
     let wrong = schema.check(Some(r#"{"n":"secret \u200b value"}"#));
     let line = wrong.mismatch().expect("mismatch");
@@ -57,7 +56,7 @@ fn js_08_what_cannot_be_used_is_said_and_is_no_match() {
         "[]",
     ] {
         let schema = schema(text);
-        let note = schema.problem("srv", "t").expect(text);
+        let note = schema.note(&schema.check(Some("{}")), "srv", "t").expect(text);
         assert_eq!((note.code, note.server.as_deref()), ("OUTPUT_SCHEMA_UNUSABLE", Some("srv")), "{text}");
         assert!(matches!(schema.check(Some("{}")), SchemaCheck::Skipped(_)), "{text}");
     }
@@ -70,7 +69,7 @@ fn js_recursive_schemas_work() {
             "left":{"anyOf":[{"$ref":"#/$defs/N"},{"type":"null"}]},"right":{"$ref":"#/$defs/N"},
             "all":{"type":"array","items":{"$ref":"#node"}}}},"M":{"$anchor":"node","$ref":"#/$defs/N"}}}"##,
     );
-    assert_eq!(tree.problem("s", "t"), None);
+    assert_eq!(tree.note(&tree.check(Some("{}")), "s", "t"), None);
     assert_eq!(tree.check(Some(r#"{"left":{"all":[{"v":1},{"right":{}}]}}"#)), SchemaCheck::Match);
     assert!(tree.check(Some(r#"{"left":{"all":[{"v":1},{"right":{"v":"x"}}]}}"#)).mismatch().is_some());
     let any = schema(

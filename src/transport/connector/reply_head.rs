@@ -7,25 +7,25 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// A status line with headers, and what was read beyond them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ReplyHead {
+pub(in crate::transport) struct ReplyHead {
     /// Status code.
-    pub(super) status: u16,
+    pub(in crate::transport) status: u16,
     /// Text after the status code; may be empty.
-    pub(super) reason: String,
+    pub(in crate::transport) reason: String,
     /// Names in lower case, values trimmed, in order.
     headers: Vec<(String, String)>,
     /// Bytes that belong to what follows the head.
-    pub(super) rest: Vec<u8>,
+    pub(in crate::transport) rest: Vec<u8>,
 }
 
 impl ReplyHead {
     /// The values of a header; `name` is in lower case.
-    pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(in crate::transport) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.headers.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether a header that is a list has this member, whatever its case.
-    pub(super) fn lists(&self, name: &str, member: &str) -> bool {
+    pub(in crate::transport) fn lists(&self, name: &str, member: &str) -> bool {
         self.values(name)
             .flat_map(|value| value.split(','))
             .any(|own| own.trim().eq_ignore_ascii_case(member))
@@ -34,7 +34,7 @@ impl ReplyHead {
 
 /// Why there is no head.
 #[derive(Debug)]
-pub(super) enum HeadProblem {
+pub(in crate::transport) enum HeadProblem {
     /// The other end closed before the head was complete.
     Ended,
     /// The connection broke.
@@ -49,7 +49,7 @@ pub(super) enum HeadProblem {
 const SHOWN: usize = 200;
 
 /// Reads a head of at most `limit` bytes.
-pub(super) async fn read_head<S>(stream: &mut S, limit: usize) -> Result<ReplyHead, HeadProblem>
+pub(in crate::transport) async fn read_head<S>(stream: &mut S, limit: usize) -> Result<ReplyHead, HeadProblem>
 where
     S: AsyncRead + Unpin + ?Sized,
 {

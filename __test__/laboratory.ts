@@ -1,0 +1,247 @@
+/**
+ * One set of scripts for every kind of server there is: whatever the transport, the era and the SDK, the package behaves
+ * the same. The servers are those of `fixtures/peers/lab.md`; `matrix.test.ts` and `peers.test.ts` have the tables.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { McpManager, McpManagerOptions, SdkServer, ServerConfig } from '..';
+import { caught, eventually, textOf, withManager } from './harness';
+
+/** A command and its arguments. */
+export type Command = [command: string, ...args: string[]];
+
+/** One line of a table. */
+export interface Row {
+  /** Of the transport that is used, as the status has it. */
+  transport: 'stdio' | 'http' | 'sse' | 'ws' | 'sdk';
+  /** Which era the conversation ends in. */
+  era: 'legacy' | 'modern';
+  /** Who made the server. */
+  peer: string;
+  /** What the definition asks for. Default `auto`. */
+  protocol?: 'auto' | 'legacy' | 'modern';
+  /** The server as a process of the manager's. Each kind of server has one of these three. */
+  stdio?: () => Command;
+  /** The server as a process of its own, which says `listening PORT`; the port follows the arguments. */
+  network?: () => Command;
+  /** The server inside this process. */
+  inside?: () => SdkServer;
+}
+
+/** A server of its own, which can die and come back on the same port. */
+class Daemon {
+  port = 0;
+  #child: ChildProcess | undefined;
+
+  constructor(readonly command: Command) {}
+
+  async start(): Promise<void> {
+    const [command, ...args] = this.command;
+    const child = spawn(command, [...args, String(this.port)], { stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#child = child;
+    this.port = await new Promise<number>((resolve, reject) => {
+      let said = '';
+      child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+        said += chunk;
+        const [, port] = /^listening (\d+)$/m.exec(said) ?? [];
+        if (port !== undefined) resolve(Number(port));
+      });
+      child.once('error', reject);
+      child.once('exit', (code) => reject(new Error(`the server ended with code ${code}`)));
+    });
+  }
+
+  /** Starts it again once it is dead. */
+  async revive(): Promise<void> {
+    await eventually(() => this.#child?.exitCode !== null, 5000, 'the end of the server');
+    await this.start();
+  }
+
+  stop(): void {
+    this.#child?.kill('SIGKILL');
+  }
+}
+
+const URL_OF: Partial<Record<Row['transport'], (port: number) => ServerConfig>> = {
+  http: (port) => ({ type: 'http', url: `http://127.0.0.1:${port}/mcp` }),
+  sse: (port) => ({ type: 'sse', url: `http://127.0.0.1:${port}/mcp` }),
+  ws: (port) => ({ type: 'ws', url: `ws://127.0.0.1:${port}/mcp` }),
+};
+
+/** A server may have to be built or installed first. */
+const PREPARATION_MS = 15 * 60_000;
+
+/** More than a mebibyte on every wire, and not ASCII. */
+const LARGE = '½ö'.repeat(300_000);
+
+/** All scripts for one row. */
+export function judge(row: Row): void {
+  const { transport, era, peer, protocol = 'auto' } = row;
+  const eraName = era === 'modern' ? 'stateless' : 'handshake';
+
+  describe(`${transport} × ${eraName} × ${peer}`, () => {
+    let daemon: Daemon | undefined;
+    let stdio: Command | undefined;
+
+    beforeAll(async () => {
+      stdio = row.stdio?.();
+      daemon = row.network && new Daemon(row.network());
+      await daemon?.start();
+    }, PREPARATION_MS);
+    afterAll(() => daemon?.stop());
+
+    function definition(): ServerConfig | undefined {
+      if (daemon !== undefined) return { ...URL_OF[transport]!(daemon.port), protocol };
+      if (stdio === undefined) return undefined;
+      const [command, ...args] = stdio;
+      return { command, args, protocol };
+    }
+
+    function withServer<T>(body: (manager: McpManager) => Promise<T>, options: McpManagerOptions = {}) {
+      const s = definition();
+      const retry = { initialDelayMs: 50, maxDelayMs: 200 };
+      return withManager({ retry, ...options, servers: s ? { s } : {} }, async (manager) => {
+        if (row.inside) await manager.addSdkServer('s', row.inside(), { protocol });
+        await manager.connect('s');
+        return body(manager);
+      });
+    }
+
+    const echo = async (manager: McpManager, text: string) =>
+      expect(textOf(await manager.callTool('mcp__s__echo', { text }))).toBe(text);
+
+    test('list: in the right era, with all its tools', async () => {
+      await withServer(async (manager) => {
+        expect(manager.status('s')).toMatchObject({ state: 'connected', era, transport });
+        const names = (await manager.listTools()).map(({ mcpInfo }) => mcpInfo.toolName);
+        expect(names).toEqual(
+          expect.arrayContaining(['echo', 'fail', 'steps', 'wait', 'grow', 'ask', 'die']),
+        );
+      });
+    });
+
+    test('call: answers, failures of tools, errors, fifty at once', async () => {
+      await withServer(async (manager) => {
+        await echo(manager, 'ﬁ e\u0301 🙂\u2028"\\');
+        expect(await caught(manager.callTool('mcp__s__fail'))).toMatchObject({
+          code: 'TOOL_ERROR',
+          server: 's',
+          result: { content: [{ type: 'text', text: 'no luck' }] },
+        });
+        expect(await caught(manager.request('s', 'x/nothing', {}))).toMatchObject({
+          code: 'RPC_ERROR',
+          rpcCode: -32601,
+        });
+        await Promise.all(Array.from({ length: 50 }, (_, number) => echo(manager, `number ${number}`)));
+      });
+    });
+
+    test('PRO-08 progress: in order, and before the answer', async () => {
+      await withServer(async (manager) => {
+        const seen: unknown[] = [];
+        const onProgress = ({ progress, total }: { progress: number; total?: number }) =>
+          void seen.push([progress, total]);
+        expect(textOf(await manager.callTool('mcp__s__steps', {}, { onProgress }))).toBe('done');
+        expect(seen).toEqual([
+          [1, 3],
+          [2, 3],
+          [3, 3],
+        ]);
+      });
+    });
+
+    test('PRO-07 cancel: the caller hears at once, the server hears too, the connection stays', async () => {
+      await withServer(async (manager) => {
+        const cancelled = async () => Number(textOf(await manager.callTool('mcp__s__cancelled')));
+        const before = await cancelled();
+        const controller = new AbortController();
+        const onProgress = () => controller.abort(new Error('enough'));
+        const call = manager.callTool('mcp__s__wait', {}, { signal: controller.signal, onProgress });
+        expect((await caught(call)).message).toBe('enough');
+        await eventually(async () => (await cancelled()) === before + 1);
+        expect(await caught(manager.callTool('mcp__s__wait', {}, { timeoutMs: 300 }))).toMatchObject({
+          code: 'TIMEOUT',
+          kind: 'idle',
+        });
+        await eventually(async () => (await cancelled()) === before + 2);
+        expect(manager.status('s')).toMatchObject({ state: 'connected' });
+      });
+    });
+
+    test('server notification: a changed list is heard and fetched', async () => {
+      await withServer(async (manager) => {
+        let heard = false;
+        manager.on('toolsChanged', () => (heard = true));
+        // What is said before the server has a stream to say it on is lost: nobody can hear that.
+        const name = await eventually(async () => {
+          const late = textOf(await manager.callTool('mcp__s__grow'));
+          return (await eventually(() => heard, 500).catch(() => false)) && late;
+        }, 5000);
+        await eventually(async () =>
+          (await manager.listTools()).some(({ mcpInfo }) => mcpInfo.toolName === name),
+        );
+        expect(heard).toBe(true);
+      });
+    });
+
+    test('ELI-01 server request: a form inside a call', async () => {
+      const asked: unknown[] = [];
+      const onElicitation: McpManagerOptions['onElicitation'] = ({ server, mode, message }) => {
+        asked.push({ server, mode, message });
+        return { action: 'accept', content: { name: 'Ada' } };
+      };
+      await withServer(
+        async (manager) => {
+          expect(textOf(await manager.callTool('mcp__s__ask'))).toBe('hello Ada');
+          expect(asked).toEqual([{ server: 's', mode: 'form', message: 'Who are you?' }]);
+        },
+        { onElicitation },
+      );
+    });
+
+    test('large message: both ways, small ones beside it', async () => {
+      await withServer(async (manager) => {
+        await Promise.all([echo(manager, LARGE), echo(manager, 'small'), echo(manager, LARGE)]);
+      });
+    });
+
+    test('LIF-06 close: calls in flight reject, nothing hangs', async () => {
+      await withServer(async (manager) => {
+        const begun = new Promise<void>((resolve) => {
+          void caught(manager.callTool('mcp__s__wait', {}, { onProgress: () => resolve() }));
+        });
+        await begun;
+        const call = caught(manager.callTool('mcp__s__wait'));
+        await manager.close();
+        expect(await call).toMatchObject({ code: 'MANAGER_CLOSED' });
+      });
+    });
+
+    test('LIF-06 reconnect: on request, and by the next use after disconnect()', async () => {
+      await withServer(async (manager) => {
+        const { status, tools } = await manager.reconnect('s');
+        expect(status).toMatchObject({ state: 'connected', era });
+        expect(tools.length).toBeGreaterThanOrEqual(8);
+        await echo(manager, 'reconnected');
+        await manager.disconnect('s');
+        expect(manager.status('s')).toMatchObject({ state: 'pending' });
+        await echo(manager, 'used again');
+        expect(manager.status('s')).toMatchObject({ state: 'connected', era });
+      });
+    });
+
+    test('CAL-02 reconnect: a server that dies fails its call once and comes back by itself', async () => {
+      await withServer(async (manager) => {
+        const error = await caught(manager.callTool('mcp__s__die'));
+        expect(['SERVER_EXITED', 'CONNECTION_LOST']).toContain(error.code);
+        expect(error).toMatchObject({ server: 's', delivered: 'unknown' });
+        await daemon?.revive();
+        await eventually(async () => {
+          const said = await manager.callTool('mcp__s__echo', { text: 'back' }).catch(() => undefined);
+          return said !== undefined && textOf(said) === 'back';
+        }, 10_000);
+        expect(manager.status('s')).toMatchObject({ state: 'connected', era });
+      });
+    });
+  });
+}

@@ -1,0 +1,207 @@
+/** Whose processes are whose, and that nothing of them stays, however a host ends. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { McpManager, type StdioServerConfig } from '..';
+import {
+  DEFAULTS,
+  eventually,
+  fixture,
+  gone,
+  isAlive,
+  root,
+  runHost,
+  runNode,
+  temporaryDirectory,
+  withManager,
+} from './harness';
+
+const linux = process.platform === 'linux';
+
+/** Starts a program of `fixtures/hosts/`; the lines of its output arrive in the list. */
+function startHost(file: string, args: string[]): { host: ChildProcess; lines: string[] } {
+  const host = spawn(process.execPath, [fixture('hosts', file), ...args], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  onTestFinished(() => void host.kill('SIGKILL'));
+  const lines: string[] = [];
+  createInterface(host.stdout!).on('line', (line) => lines.push(line));
+  return { host, lines };
+}
+
+/** Waits until all are gone; kills what is not. */
+async function allGone(pids: number[], ms: number): Promise<void> {
+  try {
+    await Promise.all(pids.map((pid) => gone(pid, ms)));
+  } finally {
+    for (const pid of pids) if (isAlive(pid)) process.kill(pid, 'SIGKILL');
+  }
+}
+
+describe.runIf(process.platform !== 'win32')('the end of a host', () => {
+  test.each(['abort', 'uncaught', 'rejection', 'exit', 'exit in an exit handler', 'worker'])(
+    'STD-05 Q4 F-018 %s: five deaf servers and their grandchildren are gone within 2 s',
+    async (way) => {
+      const { host, lines } = startHost('waits-for-death.mjs', [temporaryDirectory(), way]);
+      const over = way === 'worker' ? eventually(() => lines.includes('terminated'), 20_000) : exited(host);
+      await over;
+      const pids = JSON.parse(lines[0]) as number[];
+      expect(pids).toHaveLength(10);
+      await allGone(pids, 2000);
+      if (way === 'worker') expect(host.exitCode).toBeNull();
+      if (way === 'exit') expect(host.exitCode).toBe(3);
+      if (way === 'exit in an exit handler') expect(host.exitCode).toBe(5);
+    },
+    30_000,
+  );
+
+  test.each(['SIGHUP', 'SIGTERM', 'SIGINT', 'SIGKILL'] as const)(
+    'STD-05 Q4 F-018 %s: five deaf servers and their grandchildren are gone within 2 s',
+    async (signal) => {
+      const { host, lines } = startHost('waits-for-death.mjs', [temporaryDirectory()]);
+      await eventually(() => lines.length > 0, 20_000);
+      const pids = JSON.parse(lines[0]) as number[];
+      expect(pids.filter(isAlive)).toHaveLength(10);
+      host.kill(signal);
+      await exited(host);
+      await allGone(pids, 2000);
+    },
+    30_000,
+  );
+
+  test('Q10 two copies of the add-on in one process', async () => {
+    const copy = join(temporaryDirectory(), 'copy');
+    mkdirSync(copy);
+    for (const entry of readdirSync(root))
+      if (['index.js', 'binding.js', 'package.json', 'lib'].includes(entry) || entry.endsWith('.node'))
+        cpSync(join(root, entry), join(copy, entry), { recursive: true });
+    const ended = await runHost('two-copies.mjs', [copy]);
+    expect(ended).toMatchObject({ code: 0, signal: null, stderr: '' });
+    const { pids, texts } = JSON.parse(ended.stdout) as { pids: number[]; texts: string[] };
+    expect(texts).toEqual(['{"n":0}', '{"n":1}', '{"n":2}']);
+    await allGone(pids, 2000);
+  }, 30_000);
+});
+
+/** Resolves when a child has ended. */
+function exited(host: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    if (host.exitCode !== null || host.signalCode !== null) resolve();
+    else host.once('exit', () => resolve());
+  });
+}
+
+describe.runIf(linux)('starting and stopping', () => {
+  test('F-025 a thousand times: files and threads as before, memory within 10 %', async () => {
+    const ended = await runNode(['--expose-gc', fixture('hosts', 'cycles.mjs'), '1000'], 240_000);
+    expect(ended).toMatchObject({ code: 0, signal: null });
+    type Measured = { files: number; threads: number; kilobytes: number };
+    const { before, after } = JSON.parse(ended.stdout) as { before: Measured; after: Measured };
+    expect(after.files).toBeLessThanOrEqual(before.files + 2);
+    expect(after.threads).toBeLessThanOrEqual(before.threads + 2);
+    expect(after.kilobytes).toBeLessThan(before.kilobytes * 1.1);
+  }, 250_000);
+});
+
+describe.runIf(linux)('containers', () => {
+  /** A server in a "container" of the fake engine; where its id is found. */
+  function contained(name: 'docker' | 'podman', flags: string[], head: string[] = ['run', '-i', '--rm']) {
+    const directory = temporaryDirectory();
+    const engine = join(directory, name);
+    copyFileSync(fixture('fake-engine.sh'), engine);
+    chmodSync(engine, 0o755);
+    const log = join(directory, 'log');
+    const server: StdioServerConfig = {
+      command: engine,
+      args: [...head, 'image', process.execPath, fixture('faulty-server.mjs'), ...flags],
+      env: { ENGINE_LOG: log },
+    };
+    const container = () => Number(readFileSync(`${log}.id`, 'utf8'));
+    onTestFinished(() => {
+      if (existsSync(`${log}.id`) && isAlive(container())) process.kill(container(), 'SIGKILL');
+    });
+    return { server, container, log: () => readFileSync(log, 'utf8').trim().split('\n') };
+  }
+  const leftovers = () =>
+    readdirSync(tmpdir()).filter((name) => name.startsWith('mcp-switchboard-container-'));
+
+  test.each([
+    ['docker', 'is polite', []],
+    ['podman', 'is deaf', ['--ignore-eof', '--ignore-term']],
+  ] as const)('BEY-02 A9 %s run: the container is stopped when its server %s', async (name, _, flags) => {
+    const before = leftovers();
+    const { server, container, log } = contained(name, [...flags]);
+    await withManager({ servers: { s: server } }, async (manager) => {
+      await manager.connect('s');
+      expect((await manager.callTool('mcp__s__echo')).isError).toBe(false);
+      expect(isAlive(container())).toBe(true);
+      await manager.disconnect('s');
+      expect(isAlive(container())).toBe(false);
+    });
+    const [run, stop] = log();
+    expect(run).toMatch(/^run --label mcp-switchboard=\S+ --cidfile \S+ -i --rm image /);
+    expect(stop).toBe(`stop -t 1 ${container()}`);
+    expect(leftovers()).toEqual(before);
+  });
+
+  test('BEY-02 A9 a client that is killed leaves no container', async () => {
+    const { server, container } = contained('docker', []);
+    const manager = new McpManager({ ...DEFAULTS, servers: { s: server }, retry: { attempts: 0 } });
+    onTestFinished(() => manager.close());
+    const { pid } = await manager.connect('s');
+    process.kill(pid!, 'SIGKILL');
+    await gone(container(), 5000);
+  });
+
+  test('BEY-02 A9 STD-05 a host that is killed leaves no container', async () => {
+    const before = leftovers();
+    const { server, container } = contained('docker', ['--ignore-eof', '--ignore-term']);
+    const { host, lines } = startHost('runs-container.mjs', [JSON.stringify(server)]);
+    await eventually(() => lines.includes('ready'), 15_000);
+    expect(isAlive(container())).toBe(true);
+    host.kill('SIGKILL');
+    await gone(container(), 4000);
+    await eventually(() => leftovers().length <= before.length, 3000);
+  }, 30_000);
+});
+
+describe.runIf(process.platform !== 'win32')('the login shell', () => {
+  test('BEY-03 B2 a tool that only the shell finds', async () => {
+    const directory = temporaryDirectory();
+    const tools = join(directory, 'tools');
+    mkdirSync(tools);
+    writeFileSync(join(tools, 'only-here'), `#!/bin/sh\n${readFileSync(fixture('tiny-server.sh'), 'utf8')}`);
+    chmodSync(join(tools, 'only-here'), 0o755);
+    const shell = join(directory, 'shell');
+    writeFileSync(shell, `#!/bin/sh\necho noise\nPATH=${tools}:$PATH\nexport PATH\nexec /bin/sh -c "$4"\n`);
+    chmodSync(shell, 0o755);
+    const original = process.env.SHELL;
+    process.env.SHELL = shell;
+    onTestFinished(() => {
+      if (original === undefined) delete process.env.SHELL;
+      else process.env.SHELL = original;
+    });
+    const servers = { s: { command: 'only-here' }, own: { command: 'only-here', env: { PATH: '/nowhere' } } };
+    await withManager({ servers, shellEnv: 'auto' }, async (manager) => {
+      expect((await manager.connect()).map(({ name, state }) => [name, state])).toEqual([
+        ['own', 'failed'],
+        ['s', 'connected'],
+      ]);
+    });
+    await withManager({ servers: { s: servers.s } }, async (manager) => {
+      expect((await manager.connect())[0]).toMatchObject({ state: 'failed', code: 'SPAWN_FAILED' });
+    });
+  });
+});

@@ -1,0 +1,369 @@
+'use strict';
+// Tools as the APIs of models take them (BEY-06): names in their charset and length with a way back, schemas repaired
+// where a model's API would refuse them. Pure; what it changes it says, what it cannot repair it leaves out and says so.
+
+const { createHash } = require('node:crypto');
+
+/** Bounds of one schema: places after references were put in, and how deep they nest. */
+const MAX_PLACES = 20_000;
+const MAX_DEPTH = 64;
+const HASH_LENGTH = 8;
+
+/** Keywords that hold one schema, a list of them, or a table of them. */
+const ONE = ['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames'];
+const LIST = ['anyOf', 'oneOf', 'allOf', 'prefixItems'];
+const TABLE = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'];
+const UNIONS = ['anyOf', 'oneOf', 'allOf'];
+
+/** All that Gemini's `Schema` knows. */
+const GEMINI_KEYWORDS = new Set(
+  (
+    'type format title description nullable enum maxItems minItems properties required minProperties ' +
+    'maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum maximum'
+  ).split(' '),
+);
+
+const PROFILES = {
+  anthropic: {
+    maxNameLength: 64,
+    nameCharset: /^[A-Za-z0-9_-]+$/,
+    rootUnions: false,
+    refs: true,
+    shape: (name, description, schema) => ({ name, description, input_schema: schema }),
+  },
+  openai: {
+    maxNameLength: 64,
+    nameCharset: /^[A-Za-z0-9_-]+$/,
+    rootUnions: false,
+    refs: true,
+    shape: (name, description, parameters) => ({
+      type: 'function',
+      function: { name, description, parameters },
+    }),
+  },
+  gemini: {
+    maxNameLength: 63,
+    nameCharset: /^[A-Za-z_][A-Za-z0-9_.-]*$/,
+    rootUnions: false,
+    refs: false,
+    keywords: GEMINI_KEYWORDS,
+    shape: (name, description, parameters) => ({ name, description, parameters }),
+  },
+};
+
+/** A schema that cannot be repaired; the message says why. */
+class Beyond extends Error {}
+
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+const has = (object, key) => Object.prototype.hasOwnProperty.call(object, key);
+/** The same object with other values; keys such as `__proto__` stay plain keys. */
+const mapValues = (object, change) =>
+  Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
+const without = (object, keys) =>
+  Object.fromEntries(Object.entries(object).filter(([key]) => !keys.includes(key)));
+
+function toModelTools(tools, profile) {
+  const rules = profileOf(profile);
+  const changes = [];
+  const names = new Map();
+  const given = [];
+  const seen = new Set();
+  for (const tool of tools) {
+    if (seen.has(tool.name)) {
+      changes.push({ tool: tool.name, kind: 'quarantined', detail: 'a second tool of this name' });
+      continue;
+    }
+    seen.add(tool.name);
+    try {
+      const repair = new Repair(rules);
+      const schema = repair.root(tool.inputSchema);
+      const name = nameFor(tool.name, rules, names);
+      names.set(name, tool.name);
+      if (name !== tool.name) changes.push({ tool: tool.name, kind: 'renamed', detail: name });
+      for (const detail of repair.done) changes.push({ tool: tool.name, kind: 'repaired', detail });
+      given.push(rules.shape(name, tool.description, schema));
+    } catch (error) {
+      if (!(error instanceof Beyond)) throw error;
+      changes.push({ tool: tool.name, kind: 'quarantined', detail: error.message });
+    }
+  }
+  return { tools: given, resolve: (name) => names.get(name), changes };
+}
+
+function profileOf(profile) {
+  if (typeof profile !== 'string') return { shape: PROFILES.anthropic.shape, ...profile };
+  return PROFILES[profile];
+}
+
+/** The name itself where it fits, else a cleaned one that ends with a hash of it: the same in every run. */
+function nameFor(name, { maxNameLength, nameCharset }, taken) {
+  const fits = (character) =>
+    matches(nameCharset, character) ||
+    matches(nameCharset, `a${character}`) ||
+    matches(nameCharset, `_${character}`);
+  const whole = matches(nameCharset, name) || Array.from(name).every((one) => matches(nameCharset, one));
+  if (whole && name.length <= maxNameLength && !taken.has(name)) return name;
+  const filler = fits('_') ? '_' : '';
+  let clean = Array.from(name, (character) => (fits(character) ? character : filler)).join('');
+  if (!matches(nameCharset, clean.slice(0, 1))) clean = `${matches(nameCharset, '_') ? '_' : 'a'}${clean}`;
+  for (let round = 0; ; round++) {
+    const hash = createHash('sha256').update(`${round}:${name}`).digest('hex').slice(0, HASH_LENGTH);
+    const tail = `${filler}${hash}`.slice(-maxNameLength);
+    const candidate = clean.slice(0, Math.max(0, maxNameLength - tail.length)) + tail;
+    if (!taken.has(candidate)) return candidate;
+  }
+}
+
+/** Whether the expression takes the whole text, or, where it is about one character, each of it. */
+function matches(charset, text) {
+  charset.lastIndex = 0;
+  return charset.exec(text)?.[0] === text;
+}
+
+/** Repairs one schema. */
+class Repair {
+  #rules;
+  #document;
+  #places = 0;
+  /** References that are being put in, outermost first. */
+  #open = [];
+  #done = new Set();
+
+  constructor(rules) {
+    this.#rules = rules;
+  }
+
+  get done() {
+    return [...this.#done];
+  }
+
+  root(schema) {
+    if (!isObject(schema)) throw new Beyond('the schema is not an object');
+    this.#document = schema;
+    let root = this.#schema(schema, 0);
+    if (!this.#rules.rootUnions) root = this.#merged(root);
+    if (root.type !== undefined && root.type !== 'object') {
+      const types = [root.type].flat();
+      if (!types.includes('object')) throw new Beyond(`the type of its root is ${JSON.stringify(root.type)}`);
+    }
+    if (root.type !== 'object') this.#note('type: "object" at the root');
+    if (!isObject(root.properties)) this.#note('properties at the root');
+    return { ...root, type: 'object', properties: isObject(root.properties) ? root.properties : {} };
+  }
+
+  #note(detail) {
+    this.#done.add(detail);
+  }
+
+  #schema(schema, depth) {
+    if (++this.#places > MAX_PLACES) throw new Beyond('the schema is too large');
+    if (depth > MAX_DEPTH) throw new Beyond('the schema is nested too deep');
+    if (schema === true || schema === false) return this.#rules.keywords === undefined ? schema : {};
+    if (!isObject(schema)) {
+      this.#note('a place that held no schema');
+      return {};
+    }
+    if (typeof schema.$ref === 'string') {
+      if (!schema.$ref.startsWith('#'))
+        throw new Beyond(`it refers to ${schema.$ref}, outside of the schema`);
+      if (!this.#rules.refs) return this.#putIn(schema, depth);
+    }
+    return this.#narrowed(this.#members(schema, depth));
+  }
+
+  #members(schema, depth) {
+    const next = (value) => this.#schema(value, depth + 1);
+    const members = [];
+    for (const [key, value] of Object.entries(schema)) {
+      if (ONE.includes(key)) members.push([key, Array.isArray(value) ? value.map(next) : next(value)]);
+      else if (LIST.includes(key)) this.#push(members, key, Array.isArray(value), () => value.map(next));
+      else if (TABLE.includes(key)) {
+        if (!this.#rules.refs && (key === '$defs' || key === 'definitions')) continue;
+        this.#push(members, key, isObject(value), () => mapValues(value, next));
+      } else members.push([key, value]);
+    }
+    const clean = Object.fromEntries(members);
+    if (has(clean, 'required')) clean.required = this.#required(clean);
+    if (clean.required === undefined) delete clean.required;
+    if (clean.type === 'array' && clean.items === undefined && clean.prefixItems === undefined) {
+      this.#note('items of an array');
+      clean.items = {};
+    }
+    return clean;
+  }
+
+  #push(members, key, fits, make) {
+    if (fits) members.push([key, make()]);
+    else this.#note(`${key} of the wrong kind left out`);
+  }
+
+  #required({ required, properties }) {
+    if (!Array.isArray(required)) {
+      this.#note('required of the wrong kind left out');
+      return undefined;
+    }
+    const names = required.filter((name) => typeof name === 'string');
+    const known =
+      this.#rules.keywords && isObject(properties) ? names.filter((name) => has(properties, name)) : names;
+    if (known.length < required.length) this.#note('required names that are no properties left out');
+    return known;
+  }
+
+  /** The place that a reference names, in its stead; a cycle ends where it begins. */
+  #putIn(schema, depth) {
+    const { $ref: reference } = schema;
+    this.#note('references put in');
+    if (this.#open.includes(reference)) {
+      this.#note('a recursive reference ends after one round');
+      return {};
+    }
+    const target = this.#find(reference);
+    const beside = without(schema, ['$ref']);
+    this.#open.push(reference);
+    const found = isObject(target) ? { ...target, ...beside } : target;
+    const result = this.#schema(found, depth + 1);
+    this.#open.pop();
+    return result;
+  }
+
+  #find(reference) {
+    const pointer = decodeURIComponentOr(reference.slice(1));
+    if (pointer === '') return this.#document;
+    if (!pointer.startsWith('/')) {
+      const anchored = findAnchor(this.#document, pointer, 0);
+      if (anchored === undefined) throw new Beyond(`it refers to ${reference}, which is not there`);
+      return anchored;
+    }
+    let place = this.#document;
+    for (const part of pointer.slice(1).split('/')) {
+      const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
+      if ((!isObject(place) && !Array.isArray(place)) || !has(place, key)) {
+        throw new Beyond(`it refers to ${reference}, which is not there`);
+      }
+      place = place[key];
+    }
+    return place;
+  }
+
+  /** Only keywords that the API knows, where it knows few. */
+  #narrowed(schema) {
+    const { keywords } = this.#rules;
+    if (keywords === undefined) return schema;
+    let result = { ...schema };
+    if (has(result, 'const') && result.enum === undefined) result.enum = [result.const];
+    if (result.oneOf !== undefined && result.anyOf === undefined) result.anyOf = result.oneOf;
+    if (result.allOf !== undefined) result = this.#together(result);
+    if (Array.isArray(result.type)) {
+      const types = result.type.filter((type) => type !== 'null');
+      if (types.length < result.type.length) result.nullable = true;
+      if (types.length === 1) [result.type] = types;
+      else {
+        delete result.type;
+        result.anyOf ??= types.map((type) => ({ type }));
+      }
+    }
+    if (Array.isArray(result.anyOf)) {
+      const some = result.anyOf.filter((one) => one.type !== 'null');
+      if (some.length < result.anyOf.length) result.nullable = true;
+      if (some.length === 1) result = { ...without(result, ['anyOf']), ...some[0], ...described(result) };
+      else result.anyOf = some;
+    }
+    if (result.enum !== undefined) {
+      const values = [result.enum].flat().filter((value) => value !== null);
+      if (values.every((value) => typeof value === 'string'))
+        result = { ...result, type: 'string', enum: values };
+      else {
+        // As texts the model would answer with texts, which the server refuses.
+        this.#note('an enum of other values than texts left out');
+        result = without(result, ['enum']);
+      }
+    }
+    const unknown = Object.keys(result).filter((key) => !keywords.has(key));
+    if (unknown.length > 0) this.#note(`keywords that the API does not know left out: ${unknown.join(', ')}`);
+    return without(result, unknown);
+  }
+
+  /** What holds all at once: keywords side by side, or objects with the properties of all. */
+  #together(schema) {
+    if (schema.allOf.some((part) => isObject(part.properties)) || isObject(schema.properties)) {
+      return this.#merged(schema);
+    }
+    return Object.assign({}, ...schema.allOf, without(schema, ['allOf']));
+  }
+
+  /** A root that is a choice becomes one object with the properties of all choices, so that arguments stay as they are. */
+  #merged(root) {
+    const unions = UNIONS.filter((key) => Array.isArray(root[key]));
+    if (unions.length === 0) return root;
+    this.#note(`${unions.join(', ')} at the root merged into one object`);
+    let result = without(root, unions);
+    for (const key of unions) {
+      const branches = root[key].map((branch) => this.#branch(branch));
+      result = mergeInto(result, branches, key === 'allOf');
+    }
+    return result;
+  }
+
+  #branch(branch) {
+    if (!isObject(branch)) return {};
+    const found = typeof branch.$ref === 'string' ? this.#find(branch.$ref) : branch;
+    const flat = isObject(found) ? { ...found, ...without(branch, ['$ref']) } : {};
+    if (this.#open.length > MAX_DEPTH) throw new Beyond('the schema is nested too deep');
+    this.#open.push('');
+    const merged = this.#merged(flat);
+    this.#open.pop();
+    return merged;
+  }
+}
+
+const described = ({ description, title, nullable }) =>
+  Object.fromEntries(
+    Object.entries({ description, title, nullable }).filter(([, value]) => value !== undefined),
+  );
+
+/** Properties of all branches; required is what all of them require, or, where all hold at once, what any does. */
+function mergeInto(base, branches, allHold) {
+  const properties = new Map(Object.entries(isObject(base.properties) ? base.properties : {}));
+  for (const branch of branches) {
+    for (const [name, schema] of Object.entries(isObject(branch.properties) ? branch.properties : {})) {
+      const before = properties.get(name);
+      if (before === undefined) properties.set(name, schema);
+      else if (JSON.stringify(before) !== JSON.stringify(schema))
+        properties.set(name, either(before, schema));
+    }
+  }
+  const lists = branches.map(({ required }) => (Array.isArray(required) ? required : []));
+  const common = allHold
+    ? lists.flat()
+    : (lists[0] ?? []).filter((name) => lists.every((list) => list.includes(name)));
+  const required = [...new Set([...(Array.isArray(base.required) ? base.required : []), ...common])];
+  const merged = { ...base, type: 'object', properties: Object.fromEntries(properties) };
+  if (required.length > 0) merged.required = required;
+  return merged;
+}
+
+function either(left, right) {
+  const choices =
+    isObject(left) && Array.isArray(left.anyOf) && Object.keys(left).length === 1 ? left.anyOf : [left];
+  return { anyOf: [...choices, right] };
+}
+
+function findAnchor(place, name, depth) {
+  if (depth > MAX_DEPTH || place === null || typeof place !== 'object') return undefined;
+  if (place.$anchor === name) return place;
+  for (const value of Object.values(place)) {
+    const found = findAnchor(value, name, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function decodeURIComponentOr(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+module.exports = { PROFILES, toModelTools };
