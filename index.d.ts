@@ -167,6 +167,18 @@ export interface SdkServerConfig extends CommonServerConfig {
   name: string;
 }
 
+/** A connector of the host's account, reached through the account's proxy. Usually brought by the account's list (`connectorBaseUrl`). */
+export interface ConnectorProxyConfig extends CommonServerConfig {
+  /** The account's proxy. */
+  type: 'claudeai-proxy';
+  /** Where the proxy is. Every request carries the token of `getConnectorToken`; after a 401 it is asked for anew, once. */
+  url: string;
+  /** Identifier of the connector. */
+  id: string;
+  /** The server behind the proxy, where it is known: policy and the search for duplicates go by it too. */
+  originalUrl?: string;
+}
+
 /** One entry of `mcpServers`. */
 export type ServerConfig =
   | StdioServerConfig
@@ -175,7 +187,8 @@ export type ServerConfig =
   | WebSocketServerConfig
   | SseIdeServerConfig
   | WsIdeServerConfig
-  | SdkServerConfig;
+  | SdkServerConfig
+  | ConnectorProxyConfig;
 
 // ── In-process servers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -285,6 +298,16 @@ export interface McpManagerOptions {
   onApproval?: (
     request: ApprovalRequest,
   ) => 'approved' | 'rejected' | 'pending' | Promise<'approved' | 'rejected' | 'pending'>;
+  /**
+   * The bearer token of the host's account (scope `user:mcp_servers`), for the list of connectors and the proxy in front
+   * of them; `null`: there is none. Asked once and kept; asked again with `forceRefresh` after a server has refused it.
+   */
+  getConnectorToken?: (request: {
+    /** A server has refused the last token: another one is needed. */
+    forceRefresh: boolean;
+    /** Aborts when the token is no longer wanted. */
+    signal: AbortSignal;
+  }) => string | null | Promise<string | null>;
   /** Code around tool calls and around questions to people, for automation, refusal and records. */
   hooks?: Hooks;
   /**
@@ -299,6 +322,11 @@ export interface McpManagerOptions {
   watchConfig?: boolean;
   /** Where the audit log goes: a file (one JSON object a line) or a function. Default: there is none. */
   auditLog?: string | ((event: AuditEvent) => void);
+  /**
+   * Whether the audit log also has the arguments of calls: without the server's own secrets, the values of names such as
+   * `password` or `apiKey`, and what is secret in URLs; above 64 KiB only their size. Default `false`.
+   */
+  auditArguments?: boolean;
   /** Longest wait for `onPermission`, `onApproval` and `hooks.preToolUse`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
   permissionTimeoutMs?: number;
   /** Limit for starting a server and its handshake, in ms. Default 30 000, or `MCP_TIMEOUT` of the environment. On expiry: `CONNECT_TIMEOUT`. */
@@ -315,6 +343,13 @@ export interface McpManagerOptions {
   maxQueuedBytes?: number;
   /** Longest full tool name; longer ones are shortened with a stable hash. Default 64. */
   maxToolNameLength?: number;
+  /**
+   * Whether tools of in-process servers are offered as `mcp__server__tool` like all others. `false`: under their own names,
+   * even where the host has a built-in of that name. Permission rules, questions and results speak of the full name all
+   * the same, and the full name can be called too. Default `true`, or `false` with `CLAUDE_AGENT_SDK_MCP_NO_PREFIX` set
+   * to anything but `0`, `false`, `no` or `off`.
+   */
+  sdkToolPrefix?: boolean;
   /** Whether a result with `isError` rejects with `TOOL_ERROR` or is returned like any other. Default `throw`. */
   toolErrors?: 'throw' | 'return';
   /**
@@ -404,6 +439,15 @@ export interface ConfigOptions {
   enterpriseExclusive?: boolean;
   /** URLs with `{url}` behind which the same server may stand; used by policy and to find duplicates. Default none. */
   relayUrlTemplates?: string[];
+  /**
+   * Where the account's list of connectors is: `GET {connectorBaseUrl}/v1/mcp_servers`, page by page, with the token of
+   * `getConnectorToken`. Each becomes a server of scope `connector`. Nobody waits for it longer than a second; it comes
+   * by itself within five. Why there is none stands in the report's `warnings` (`CONNECTORS_NO_ACCESS`,
+   * `CONNECTORS_UNAVAILABLE`). Default: there is no list.
+   */
+  connectorBaseUrl?: string;
+  /** URL of a connector behind the account's proxy, with `{server_id}` in the place of its identifier. */
+  connectorProxyUrlTemplate?: string;
   /** Servers the host brings; off unless named in `enabledMcpServers` or switched on. Default none. */
   builtinServers?: Record<string, ServerConfig>;
 }
@@ -579,7 +623,7 @@ export interface AuditEvent {
   kind: 'connect' | 'disconnect' | 'permission' | 'call' | 'elicitation' | 'auth' | 'config';
   /** Name of the server. */
   server: string;
-  /** More, by kind; never arguments or secrets. */
+  /** More, by kind; never secrets, and arguments only with `auditArguments`. */
   [detail: string]: Json | undefined;
 }
 
@@ -1126,6 +1170,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
     permissions?: PermissionRules;
     /** Asked in place of the manager's. */
     onPermission?: McpManagerOptions['onPermission'];
+    /**
+     * Asked in place of the manager's what servers want to know during calls of this view. Servers are told that questions
+     * are answered only where the manager has `onElicitation` or `hooks.elicitation` itself.
+     */
+    onElicitation?: McpManagerOptions['onElicitation'];
   }): McpView;
 
   // life of connections

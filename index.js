@@ -20,7 +20,6 @@ const endOfTurn = Promise.resolve();
 /** Longest timer Node knows: it only keeps the process alive while calls are open. */
 const FOREVER = 2 ** 31 - 1;
 
-/** Options that are functions the native half may ask. */
 /** Managers of this environment that may own processes; ended synchronously when it exits. */
 const alive = new Set();
 process.on('exit', () => {
@@ -36,6 +35,7 @@ const QUESTIONS = {
   onApproval: (host, body, signal) => host.onApproval({ ...body, signal }),
   'hooks.preToolUse': ({ hooks }, body, signal) => hooks.preToolUse({ ...body, signal }),
   onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
+  getConnectorToken: (host, body, signal) => host.getConnectorToken({ ...body, signal }),
   onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
   'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
   'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>
@@ -184,8 +184,8 @@ class McpManager extends EventEmitter {
   view(options) {
     const own = check.view(options);
     const id = errors.guard(() => this.#native.openView(JSON.stringify(own)), this.view);
-    const { onPermission } = options;
-    if (onPermission !== undefined) this.#views.set(id, { onPermission });
+    const { onPermission, onElicitation } = options;
+    if (own.callbacks.length > 0) this.#views.set(id, { onPermission, onElicitation });
     const view = new McpView(this, id, own.servers);
     const [half, views] = [this.#native, this.#views];
     forgotten.register(view, () => {
@@ -417,7 +417,12 @@ class McpManager extends EventEmitter {
     check.string(method, 'method');
     check.optionalObject(params, 'params');
     if (options !== undefined) check.callOptions(options);
-    return this.#ask('request', { server, method, params: params ?? {}, options: limits(options) }, options);
+    const payload = { server, method, params: params ?? {}, options: limits(options) };
+    const { result, call } = await this.#ask('request', payload, options);
+    if (call === undefined || typeof this.#callbacks.hooks?.postToolUse !== 'function') return result;
+    const { input, ...names } = call;
+    const seen = new ToolResult({ server, ...names, plain: true, value: result });
+    return (await this.#afterToolUse(seen, input)).toWire();
   }
 
   // ── letters ────────────────────────────────────────────────────────────────────────────────────────────
@@ -575,8 +580,8 @@ const PERSIST = ['local', 'project', 'user'];
 
 /** Limits of a call; nothing where none is given. */
 function limits(options) {
-  const { timeoutMs, maxTotalTimeoutMs, meta } = options ?? {};
-  return { timeoutMs, maxTotalTimeoutMs, meta };
+  const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options ?? {};
+  return { timeoutMs, maxTotalTimeoutMs, meta, view };
 }
 
 function callLimits(options) {

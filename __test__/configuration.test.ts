@@ -498,11 +498,15 @@ describe('hooks and permission', () => {
         text: 'post throws',
       });
       expect(found).toContain('HOOK_FAILED');
+      const raw = (text: string) => manager.request('s', 'tools/call', { name: 'echo', arguments: { text } });
+      expect(await raw('change'), 'the hook behind a raw call').toMatchObject({
+        content: [{ type: 'text', text: 'after 1' }],
+      });
+      expect(await raw('plain')).toMatchObject({ content: [{ type: 'text', text: '{"text":"plain"}' }] });
       for (const text of ['refuse', 'throw', 'odd']) {
         const refused = { code: 'PERMISSION_DENIED', layer: 'hook' };
         await expect(manager.callTool('mcp__s__echo', { text }), text).rejects.toMatchObject(refused);
-        const raw = manager.request('s', 'tools/call', { name: 'echo', arguments: { text } });
-        await expect(raw, `${text}, raw`).rejects.toMatchObject(refused);
+        await expect(raw(text), `${text}, raw`).rejects.toMatchObject(refused);
       }
     });
   });

@@ -9,7 +9,17 @@ import { McpServer as McpServerV2, Server as ServerV2 } from '@modelcontextproto
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { McpManager, type JsonObject, type SdkServer, type SdkTransport } from '..';
-import { caught, eventually, jsonOf, nextEvent, pause, runNode, textOf, withManager } from './harness';
+import {
+  caught,
+  eventually,
+  faulty,
+  jsonOf,
+  nextEvent,
+  pause,
+  runNode,
+  textOf,
+  withManager,
+} from './harness';
 
 type Message = { id?: number; method?: string; params?: { name?: string; arguments?: JsonObject } };
 type Result = Record<string, unknown>;
@@ -511,5 +521,89 @@ describe('F-072 a server of one’s own', () => {
     `;
     const ended = await runNode(['-e', source], 15_000);
     expect(ended).toMatchObject({ code: 0, stdout: 'answered\n', stderr: '' });
+  });
+});
+
+describe('NAM-06 sdkToolPrefix: false', () => {
+  const named = (...tools: string[]) => {
+    const mcp = new McpServerV1({ name: 'named', version: '1' });
+    for (const name of tools) mcp.registerTool(name, {}, () => text(`${tools.join()} ${name}`));
+    return mcp;
+  };
+
+  test('tools of in-process servers keep their names, those of others do not', async () => {
+    const options = { sdkToolPrefix: false, servers: { s: faulty() }, permissions: {} };
+    const asked: string[] = [];
+    const onPermission = ({ fullName, tool }: { fullName: string; tool: string }) => {
+      asked.push(`${fullName} ${tool}`);
+      return { behavior: 'allow' as const };
+    };
+    await withManager({ ...options, permissions: { allow: ['Write'] }, onPermission }, async (manager) => {
+      await manager.addSdkServer('own', named('Write', 'read file', 'mcp__s__echo'));
+      const tools = (await manager.listTools()).filter(({ mcpInfo }) => mcpInfo.serverName === 'own');
+      expect(tools.map(({ name, mcpInfo }) => [name, mcpInfo.toolName])).toEqual([
+        ['Write', 'Write'],
+        ['read_file', 'read file'],
+        ['mcp__own__mcp__s__echo', 'mcp__s__echo'],
+      ]);
+      const result = await manager.callTool('Write');
+      expect(result).toMatchObject({ server: 'own', tool: 'Write', fullName: 'mcp__own__Write' });
+      await manager.callTool('mcp__own__Write');
+      await manager.callTool({ server: 'own', tool: 'read file' });
+      expect(asked, 'an allow rule for a built-in covers no tool of a server').toEqual([
+        'mcp__own__Write Write',
+        'mcp__own__Write Write',
+        'mcp__own__read_file read file',
+      ]);
+      expect((await manager.listTools({ server: 's' }))[0].name).toMatch(/^mcp__s__/);
+      expect(jsonOf(await manager.callTool('mcp__s__echo', { text: 'x' }))).toEqual({ text: 'x' });
+    });
+    await withManager({ ...options, permissions: { deny: ['mcp__own__Write'] } }, async (manager) => {
+      await manager.addSdkServer('own', named('Write'));
+      expect(await manager.listTools({ server: 'own' })).toEqual([]);
+      expect(await caught(manager.callTool('Write'))).toMatchObject({
+        code: 'PERMISSION_DENIED',
+        layer: 'rule',
+      });
+    });
+  });
+
+  test('NAM-04 of two with one name the second keeps its full name, and both are told', async () => {
+    await withManager({ sdkToolPrefix: false }, async (manager) => {
+      const found: string[] = [];
+      manager.on('diagnostic', ({ code, message }) => {
+        if (code === 'NAME_COLLISION') found.push(message);
+      });
+      await manager.addSdkServer('b', named('same'));
+      await manager.addSdkServer('a', named('same', 'a_only'));
+      const names = (await manager.listTools()).map(({ name }) => name);
+      expect(names.sort()).toEqual(['a_only', 'mcp__b__same', 'same']);
+      expect(textOf(await manager.callTool('same'))).toBe('same,a_only same');
+      await eventually(() => found.length > 0);
+      expect(found[0]).toContain('mcp__a__same');
+      expect(found[0]).toContain('mcp__b__same');
+    });
+  });
+
+  test('the variable CLAUDE_AGENT_SDK_MCP_NO_PREFIX does the same; the option wins', async () => {
+    const { stdout } = await runNode([
+      '-e',
+      `const { McpManager } = require('.');
+       const { McpServer } = require('@modelcontextprotocol/sdk/server/mcp.js');
+       (async () => {
+         const names = [];
+         for (const [value, sdkToolPrefix] of [['1'], ['true', true], ['0'], ['false'], ['', false]]) {
+           process.env.CLAUDE_AGENT_SDK_MCP_NO_PREFIX = value;
+           const manager = new McpManager({ config: false, sdkToolPrefix });
+           const server = new McpServer({ name: 'x', version: '1' });
+           server.registerTool('t', {}, () => ({ content: [] }));
+           await manager.addSdkServer('s', server);
+           names.push((await manager.listTools())[0].name);
+           await manager.close();
+         }
+         console.log(names.join());
+       })();`,
+    ]);
+    expect(stdout.trim()).toBe('t,mcp__s__t,mcp__s__t,mcp__s__t,t');
   });
 });

@@ -8,8 +8,8 @@ import { parseArgs } from 'node:util';
 
 import { PeerProcess } from './peer-process.mjs';
 import { makeReport, OURS, RIVALS } from './report.mjs';
-import { buildServer } from './server.mjs';
-import { renderTable } from './table.mjs';
+import { buildServer, measureDecisions } from './server.mjs';
+import { renderDecisions, renderTable } from './table.mjs';
 import { workload, WORKLOADS } from './workloads.mjs';
 
 const ROUNDS = 11;
@@ -26,6 +26,7 @@ const USAGE = `node bench/run.mjs [options]
   --peers A,B         only these of ${PEERS.join(', ')}
   --workloads A,B     only these of ${WORKLOADS.map(({ id }) => id).join(', ')}
   --server FILE       this echo server instead of one built by cargo
+  --decisions         only the core's own decisions
   --help`;
 
 function readOptions() {
@@ -40,6 +41,7 @@ function readOptions() {
       peers: text,
       workloads: text,
       server: text,
+      decisions: flag,
     },
   });
   const rounds = Number(values.rounds ?? (values.quick ? QUICK_ROUNDS : ROUNDS));
@@ -116,6 +118,9 @@ async function main() {
     console.log(USAGE);
     return;
   }
+  const decisions = measureDecisions();
+  console.log(`${renderDecisions(decisions)}\n`);
+  if (options.decisions) return;
   const server = options.server ?? buildServer();
   const date = new Date().toISOString();
   const machine = describeMachine();
@@ -128,7 +133,7 @@ async function main() {
       const versions = Object.fromEntries(
         peers.map((peer) => [peer.id, { package: peer.package, version: peer.version }]),
       );
-      const all = { date, machine, rounds: options.rounds, peers: versions, report };
+      const all = { date, machine, rounds: options.rounds, peers: versions, report, decisions };
       writeFileSync(options.json, `${JSON.stringify(all, null, 2)}\n`);
     }
   } finally {

@@ -1,15 +1,26 @@
-// Where the echo server is: built by cargo, quick when nothing changed.
+// Where the programs of the benchmark are: built by cargo, quick when nothing changed.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-const PROGRAM = 'bench-echo-server';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Builds the server at release speed and returns its path. */
-export function buildServer() {
-  const args = ['build', '--profile', 'local', '--bin', PROGRAM];
+/** Builds the echo server at release speed and returns its path. */
+export const buildServer = () => build('bench-echo-server');
+
+/** Figures of the core's own decisions: `{id, title, micros, target}`. */
+export function measureDecisions() {
+  const { status, stdout } = spawnSync(build('bench-decisions'), { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`bench-decisions ended with code ${status}`);
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+function build(program) {
+  const args = ['build', '--profile', 'local', '--bin', program];
   const { status, stdout, error } = spawnSync(
     'cargo',
     [...args, '--message-format=json-render-diagnostics'],
@@ -23,17 +34,17 @@ export function buildServer() {
   if (error)
     throw new Error(`cargo could not be started (${error.code}); build the server and pass --server`);
   if (status !== 0) throw new Error(`\`cargo ${args.join(' ')}\` ended with code ${status}`);
-  return executableOf(stdout);
+  return executableOf(stdout, program);
 }
 
 /** Cargo says itself where it put the program: its target folder may be configured anywhere. */
-function executableOf(messages) {
+function executableOf(messages, program) {
   for (const line of messages.split('\n')) {
     if (!line.startsWith('{')) continue;
     const { reason, target, executable } = JSON.parse(line);
-    if (reason === 'compiler-artifact' && target.name === PROGRAM && executable) return executable;
+    if (reason === 'compiler-artifact' && target.name === program && executable) return executable;
   }
-  throw new Error(`cargo named no program ${PROGRAM}`);
+  throw new Error(`cargo named no program ${program}`);
 }
 
 /** Starts the same program behind HTTP; it ends with this process. */

@@ -94,7 +94,14 @@ function sdkServer(value) {
 
 function options(value) {
   object(value, 'options');
-  for (const name of ['onPermission', 'onElicitation', 'onSampling', 'onApproval', 'onAuthorizationUrl']) {
+  for (const name of [
+    'onPermission',
+    'onElicitation',
+    'onSampling',
+    'onApproval',
+    'onAuthorizationUrl',
+    'getConnectorToken',
+  ]) {
     optionalFunction(value[name], `options.${name}`);
   }
   optionalObject(value.hooks, 'options.hooks');
@@ -120,7 +127,8 @@ function view(value) {
   optionalFunction(value.onPermission, 'options.onPermission');
   optionalFunction(value.onElicitation, 'options.onElicitation');
   const { servers, tools, permissions } = value;
-  return { servers, tools, permissions, asks: value.onPermission !== undefined };
+  const callbacks = ['onPermission', 'onElicitation'].filter((name) => value[name] !== undefined);
+  return { servers, tools, permissions, callbacks };
 }
 
 function callOptions(value) {

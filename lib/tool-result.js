@@ -27,6 +27,16 @@ class ToolResult {
     return this;
   }
 
+  /** The result in the protocol's form, with the parts it has now. */
+  toWire() {
+    const { content, structuredContent, isError, meta } = this;
+    const wire = { ...this.#wire };
+    for (const [name, value] of Object.entries({ content, structuredContent, _meta: meta }))
+      if (value !== undefined) wire[name] = value;
+    if (isError || wire.isError !== undefined) wire.isError = isError;
+    return wire;
+  }
+
   /** The result as the server sent it; of one above the output limit what is left. */
   get raw() {
     return this.#wire;

@@ -47,7 +47,7 @@ class McpView {
       (prompt) => prompt.name === name,
     );
     if (!known) throw unknown('PROMPT_UNKNOWN', `this view has no prompt "${name}"`);
-    return this.#manager.getPrompt(name, args, options);
+    return this.#manager.getPrompt(name, args, this.#mine(options));
   }
 
   async listResources(options) {
@@ -57,7 +57,7 @@ class McpView {
 
   async readResource(server, uri, options) {
     this.#check(server);
-    return this.#manager.readResource(server, uri, options);
+    return this.#manager.readResource(server, uri, this.#mine(options));
   }
 
   status(server) {

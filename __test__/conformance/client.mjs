@@ -119,7 +119,10 @@ async function askBack(manager) {
 }
 
 async function useEverything(manager) {
-  for (const { name } of await manager.listTools()) await manager.callTool(name);
+  for (const { name, mcpInfo } of await manager.listTools()) {
+    // Those that this package adds for resources are no tools of the server.
+    if (!mcpInfo.toolName.startsWith('mcp_')) await manager.callTool(name);
+  }
   for (const { uri } of await manager.listResources()) await manager.readResource(SERVER, uri);
   for (const { name } of await manager.listPrompts()) await manager.getPrompt(name);
 }

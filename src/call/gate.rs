@@ -52,11 +52,9 @@ pub async fn pass(
     match passage.decision {
         Decision::Allow => return Ok(None),
         Decision::Deny => {
-            let rule = passage.rule.unwrap_or_default().to_owned();
+            let rule = passage.rule.unwrap_or_default();
             let message = format!("the rule \"{rule}\" denies {}", passage.full_name);
-            return Err(
-                refused(&passage, PermissionLayer::Rule, message).with(|facts| facts.rule = Some(rule))
-            );
+            return Err(refused(&passage, PermissionLayer::Rule, message));
         }
         Decision::Ask | Decision::Passthrough => {}
     }
@@ -84,7 +82,7 @@ fn nobody_to_ask(passage: &Passage<'_>) -> McpError {
     );
     McpError::new(ErrorCode::PermissionRequired, message).on(passage.server).with(|facts| {
         facts.layer = Some(PermissionLayer::User);
-        facts.rule = passage.rule.map(str::to_owned);
+        facts.rule = Some(passage.rule.unwrap_or(QuestionKind::Permission.callback()).to_owned());
     })
 }
 
@@ -138,9 +136,11 @@ fn remember_answer(passage: &Passage<'_>, keeper: &Gatekeeper<'_>, remember: Opt
 }
 
 fn refused(passage: &Passage<'_>, layer: PermissionLayer, message: String) -> McpError {
-    McpError::new(ErrorCode::PermissionDenied, message)
-        .on(passage.server)
-        .with(|facts| facts.layer = Some(layer))
+    McpError::new(ErrorCode::PermissionDenied, message).on(passage.server).with(|facts| {
+        facts.layer = Some(layer);
+        // A person's word has no rule but the one that had them asked. (POL-11)
+        facts.rule = Some(passage.rule.unwrap_or(QuestionKind::Permission.callback()).to_owned());
+    })
 }
 
 /// JSON text of the `PermissionRequest`, without its signal.

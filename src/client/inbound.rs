@@ -240,9 +240,10 @@ async fn moot(tables: &Tables, pause: &Pause) {
 /// The frame that answers a request of the server.
 async fn answer_question(tables: &Tables, id: &str, method: &str, params: &str) -> String {
     let pause = tables.progress.pause();
+    let host = tables.progress.host();
     let outcome = tokio::select! {
         biased;
-        outcome = tables.input.fulfil(method, params) => outcome,
+        outcome = tables.input.fulfil(host.as_deref(), method, params) => outcome,
         // Every call it may belong to was given up, or the host hangs up: the person need not answer (ELI-04).
         () = moot(tables, &pause) => match method {
             "elicitation/create" => Ok(CANCEL.to_owned()),

@@ -180,11 +180,16 @@ impl InputDesk {
         }
     }
 
-    /// Fulfils a request; JSON text of its result. Dropping the future withdraws the question.
+    /// Fulfils a request; JSON text of its result. `host` answers in the place of the connection's own. Dropping the future withdraws the question.
     ///
     /// # Errors
     /// Why it is refused.
-    pub async fn fulfil(&self, method: &str, params: &str) -> Result<String, Refusal> {
+    pub async fn fulfil(
+        &self,
+        host: Option<&dyn Host>,
+        method: &str,
+        params: &str,
+    ) -> Result<String, Refusal> {
         if !self.serves(method) {
             return Err(Refusal::Undeclared);
         }
@@ -193,46 +198,53 @@ impl InputDesk {
         }
         self.open.fetch_add(1, Ordering::Relaxed);
         let _open = Open(&self.open);
+        let host = host.unwrap_or(self.host.as_ref());
         match method {
-            "elicitation/create" => self.elicit(params).await,
+            "elicitation/create" => self.elicit(host, params).await,
             "sampling/createMessage" => self.sample(params).await,
             _ => Ok(format!("{{\"roots\":{}}}", self.listener.roots())),
         }
     }
 
-    async fn elicit(&self, params: &str) -> Result<String, Refusal> {
-        let question = Question::read(params, self.features)?;
+    async fn elicit(&self, host: &dyn Host, params: &str) -> Result<String, Refusal> {
+        let question = Question::read(params, self.features).inspect_err(|refusal| {
+            let details = json!({ "action": "refused", "reason": refusal.message() });
+            host.note("elicitation", &self.server, details);
+        })?;
         let body = question.to_body(&self.server);
-        let answer = self.answer_to(&question, body).await;
-        Ok(self.checked(&question, &answer))
+        let (mode, place) = (body["mode"].clone(), body["host"].clone());
+        let answer = self.answer_to(host, &question, body).await;
+        let (text, action) = self.checked(&question, &answer);
+        host.note("elicitation", &self.server, json!({ "mode": mode, "host": place, "action": action }));
+        Ok(text)
     }
 
     /// Hook, person, hook.
-    async fn answer_to(&self, question: &Question, mut body: Value) -> Value {
+    async fn answer_to(&self, host: &dyn Host, question: &Question, mut body: Value) -> Value {
         let mut answer = None;
-        if self.host.can_answer(QuestionKind::ElicitationHook) {
-            let said = self.ask(QuestionKind::ElicitationHook, &body).await;
+        if host.can_answer(QuestionKind::ElicitationHook) {
+            let said = self.ask(host, QuestionKind::ElicitationHook, &body).await;
             if said.as_ref().is_some_and(|said| said.get("action").is_some_and(Value::is_string)) {
                 answer = said;
             } else if let Some(changed) = said.as_ref().and_then(|said| said.get("request")) {
                 question.change(&mut body, changed);
             }
         }
-        if answer.is_none() && self.host.can_answer(QuestionKind::Elicitation) {
-            answer = self.ask(QuestionKind::Elicitation, &body).await;
+        if answer.is_none() && host.can_answer(QuestionKind::Elicitation) {
+            answer = self.ask(host, QuestionKind::Elicitation, &body).await;
         }
         let answer = answer.unwrap_or_else(|| json!({ "action": "cancel" }));
-        if !self.host.can_answer(QuestionKind::ElicitationResultHook) {
+        if !host.can_answer(QuestionKind::ElicitationResultHook) {
             return answer;
         }
         let both = json!({ "request": body, "answer": answer });
-        let changed = self.ask(QuestionKind::ElicitationResultHook, &both).await;
+        let changed = self.ask(host, QuestionKind::ElicitationResultHook, &both).await;
         changed.filter(|changed| changed.get("action").is_some_and(Value::is_string)).unwrap_or(answer)
     }
 
     /// Asks the host; a callback that fails is told and counts as no answer.
-    async fn ask(&self, kind: QuestionKind, body: &Value) -> Option<Value> {
-        match self.host.ask(kind, body.to_string()).await {
+    async fn ask(&self, host: &dyn Host, kind: QuestionKind, body: &Value) -> Option<Value> {
+        match host.ask(kind, body.to_string()).await {
             Ok(text) => serde_json::from_str(&text).ok(),
             // The conversation ends in a moment, and with it whoever waits here: nothing is sent any more.
             Err(error) if error.code() == ErrorCode::ManagerClosed => std::future::pending().await,
@@ -244,26 +256,22 @@ impl InputDesk {
         }
     }
 
-    /// The answer as it may be sent: content only where a form was accepted, and only content that fits.
-    fn checked(&self, question: &Question, answer: &Value) -> String {
+    /// The answer as it may be sent, and its action: content only where a form was accepted, and only content that fits.
+    fn checked(&self, question: &Question, answer: &Value) -> (String, &'static str) {
         let action = answer.get("action").and_then(Value::as_str).unwrap_or_default();
-        let Question::Form { form, .. } = question else {
-            return match action {
-                "accept" | "decline" => json!({ "action": action }).to_string(),
-                _ => CANCEL.to_owned(),
-            };
-        };
-        match action {
-            "accept" => match form.complete(answer.get("content")) {
-                Ok(content) => json!({ "action": "accept", "content": content }).to_string(),
+        let cancelled = || (CANCEL.to_owned(), "cancel");
+        match (action, question) {
+            ("accept", Question::Url { .. }) => (json!({ "action": "accept" }).to_string(), "accept"),
+            ("accept", Question::Form { form, .. }) => match form.complete(answer.get("content")) {
+                Ok(content) => (json!({ "action": "accept", "content": content }).to_string(), "accept"),
                 Err(why) => {
                     let message = format!("an answer was not sent, since it breaks the form: {why}");
                     self.listener.misbehaved("ELICITATION_CONTENT_INVALID", message);
-                    CANCEL.to_owned()
+                    cancelled()
                 }
             },
-            "decline" => json!({ "action": "decline" }).to_string(),
-            _ => CANCEL.to_owned(),
+            ("decline", _) => (json!({ "action": "decline" }).to_string(), "decline"),
+            _ => cancelled(),
         }
     }
 
@@ -292,8 +300,8 @@ impl InputDesk {
     ///
     /// # Errors
     /// As [`InputDesk::fulfil`].
-    pub async fn visit(&self, params: &str) -> Result<bool, Refusal> {
-        Ok(self.fulfil("elicitation/create", params).await? == r#"{"action":"accept"}"#)
+    pub async fn visit(&self, host: Option<&dyn Host>, params: &str) -> Result<bool, Refusal> {
+        Ok(self.fulfil(host, "elicitation/create", params).await? == r#"{"action":"accept"}"#)
     }
 
     /// Awaits the news that a visit has ended; register before the person is asked.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::host::Host;
 use crate::json_scan;
 use crate::jsonrpc::write::{self, Params};
 use crate::jsonrpc::{RawText, RpcError};
@@ -88,6 +89,8 @@ pub struct Request<'a> {
     pub mirrored: Mirrored,
     /// Who hears of its progress.
     pub progress: Option<ProgressSink>,
+    /// Who answers what the server asks because of it; `None` is the connection's own host.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 impl Client {
@@ -153,8 +156,7 @@ impl Client {
     /// One request and its answer, however often the method is sent in all.
     async fn leg(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
         let outgoing = self.outgoing(request.method, params, &request.mirrored);
-        let watched =
-            self.tables.progress.watch(outgoing.id, Arc::clone(request.deadline), request.progress.clone());
+        let watched = self.tables.progress.watch(outgoing.id, request);
         tokio::select! {
             biased;
             reply = self.transport.request(outgoing) => {

@@ -76,8 +76,14 @@ pub async fn read_all(
     let mut cursor: Option<String> = None;
     loop {
         let params = cursor_params(cursor.as_deref());
-        let request =
-            Request { method, params: &params, deadline, mirrored: Mirrored::default(), progress: None };
+        let request = Request {
+            method,
+            params: &params,
+            deadline,
+            mirrored: Mirrored::default(),
+            progress: None,
+            host: None,
+        };
         let text = client.request(request).await?;
         deadline.touch();
         let page = read_page(text.as_str(), member).map_err(|why| {

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use super::Request;
 use crate::deadline::{Deadline, OwnedHold};
+use crate::host::Host;
+use crate::protocol::stateless;
 use crate::runtime::lock;
 use crate::unicode;
 
@@ -31,6 +34,10 @@ struct Watched {
     deadline: Arc<Deadline>,
     sink: Option<ProgressSink>,
     last: f64,
+    /// Whether a server may have questions because of it.
+    may_ask: bool,
+    /// Who answers them, if not the connection's own host.
+    host: Option<Arc<dyn Host>>,
 }
 
 /// The requests that may make progress.
@@ -78,15 +85,25 @@ impl ProgressTable {
     }
 
     /// Watches a request until the guard is dropped: nothing is delivered after its end (mcp:PROG-04).
-    pub fn watch(
-        self: &Arc<Self>,
-        id: u64,
-        deadline: Arc<Deadline>,
-        sink: Option<ProgressSink>,
-    ) -> WatchGuard {
-        let entry = Watched { deadline, sink, last: f64::NEG_INFINITY };
+    pub fn watch(self: &Arc<Self>, id: u64, request: &Request<'_>) -> WatchGuard {
+        let entry = Watched {
+            deadline: Arc::clone(request.deadline),
+            sink: request.progress.clone(),
+            last: f64::NEG_INFINITY,
+            may_ask: stateless::may_ask(request.method),
+            host: request.host.clone(),
+        };
         lock(&self.watched).insert(id, entry);
         WatchGuard { table: Arc::clone(self), id, answered: false }
+    }
+
+    /// Who answers a question of the server, if not the connection's own host. The protocol does not say which request
+    /// it belongs to: only where all that it may belong to have the same host, that one is asked (BEY-01).
+    pub fn host(&self) -> Option<Arc<dyn Host>> {
+        let watched = lock(&self.watched);
+        let mut hosts = watched.values().filter(|entry| entry.may_ask).map(|entry| entry.host.as_ref());
+        let first = hosts.next()??;
+        hosts.all(|other| other.is_some_and(|other| Arc::ptr_eq(first, other))).then(|| Arc::clone(first))
     }
 
     /// Stops the clocks of every open request while a person answers a question of the server (PRO-06, F9).

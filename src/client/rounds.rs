@@ -70,7 +70,8 @@ impl Client {
     /// Answers all questions of a round side by side (mcp:MRTR-15); people's time does not count.
     async fn gather(&self, request: &Request<'_>, required: &InputRequired) -> Result<Vec<String>, McpError> {
         let _held = request.deadline.hold();
-        self.while_open(try_join_all(required.requests.iter().map(|one| self.answer_input(one)))).await
+        self.while_open(try_join_all(required.requests.iter().map(|one| self.answer_input(request, one))))
+            .await
     }
 
     /// Waits for people as long as the conversation lasts (ELI-04).
@@ -82,9 +83,9 @@ impl Client {
         }
     }
 
-    async fn answer_input(&self, input: &InputRequest) -> Result<String, McpError> {
+    async fn answer_input(&self, request: &Request<'_>, input: &InputRequest) -> Result<String, McpError> {
         let elicitation = input.method == "elicitation/create";
-        match self.desk().fulfil(&input.method, &input.params).await {
+        match self.desk().fulfil(request.host.as_deref(), &input.method, &input.params).await {
             Ok(answer) => Ok(answer),
             // Nobody can answer: the server hears so at once (ELI-01, M1).
             Err(Refusal::Undeclared) if elicitation => Ok(CANCEL.to_owned()),
@@ -157,7 +158,7 @@ impl Client {
             }
             // Registered first: the visit may have ended before the answer is here.
             visits.push(self.desk().await_visit(&one.id));
-            match self.desk().visit(&one.params).await {
+            match self.desk().visit(request.host.as_deref(), &one.params).await {
                 Ok(true) => {}
                 Ok(false) => {
                     let message =

@@ -235,6 +235,7 @@ fn call_of(
             deadline: &Arc::new(Deadline::start(limits)),
             mirrored: Mirrored::default(),
             progress: None,
+            host: None,
         };
         let reply = client.request(request).await?;
         Ok(serde_json::from_str(reply.as_str()).unwrap())

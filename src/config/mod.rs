@@ -5,6 +5,7 @@
 //! outcomes. Starts nothing.
 
 pub mod approve;
+pub mod connectors;
 pub mod dedupe;
 pub mod disable;
 pub mod draft;
@@ -141,6 +142,9 @@ fn approvals(options: &ResolveOptions, combined: &Combined) -> Approvals {
     approvals
 }
 
+/// What decides where only the organisation's servers may exist. (POL-11)
+pub const EXCLUSIVE: &str = "managed-mcp.json";
+
 /// Only the organisation's servers may exist, and the host's own code. (CFG-08)
 fn exclude(drafts: Vec<Draft>, exclusive: bool) -> Staged<Draft> {
     let mut stage = Staged::default();
@@ -151,7 +155,7 @@ fn exclude(drafts: Vec<Draft>, exclusive: bool) -> Staged<Draft> {
             stage.kept.push(draft);
         } else {
             let reason = "Only the servers of the organisation's file may exist";
-            stage.dropped.push(draft.dropped(Fate::EnterpriseExclusive, reason));
+            stage.dropped.push(draft.dropped(Fate::EnterpriseExclusive, reason).decided_by(EXCLUSIVE));
         }
     }
     stage

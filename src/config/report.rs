@@ -129,7 +129,9 @@ pub fn redact_definition(definition: &Definition) -> Definition {
 
 fn redact_field(key: &str, value: &Value) -> Value {
     match (key, value) {
-        ("url" | "proxy", Value::String(text)) => SafeUrl::new(text.as_str()).to_string().into(),
+        ("url" | "originalUrl" | "proxy", Value::String(text)) => {
+            SafeUrl::new(text.as_str()).to_string().into()
+        }
         ("args" | "headersHelper", Value::Array(items)) => redact_command(items),
         ("oauth", Value::Object(fields)) => redact_known(fields, &SHOWN_OAUTH).into(),
         ("tls", Value::Object(fields)) => redact_known(fields, &SHOWN_TLS).into(),

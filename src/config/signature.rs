@@ -15,7 +15,9 @@ pub fn signature(spec: &ServerSpec, relays: &[String]) -> Option<String> {
             remote.url.expose()
         }
         TransportSpec::SseIde(ide) | TransportSpec::WsIde(ide) => ide.url.expose(),
-        TransportSpec::ConnectorProxy(connector) => connector.url.expose(),
+        TransportSpec::ConnectorProxy(connector) => {
+            connector.original.as_ref().unwrap_or(&connector.url).expose()
+        }
         TransportSpec::Sdk { .. } => return None,
     };
     Some(format!("url:{}", unwrap_relay(url, relays).unwrap_or_else(|| url.to_owned())))

@@ -245,6 +245,8 @@ pub struct ConnectorSpec {
     pub url: SafeUrl,
     /// Identifier of the connector.
     pub id: String,
+    /// The server behind the proxy, where the account's list names it: duplicates and deny entries go by it too.
+    pub original: Option<SafeUrl>,
 }
 
 /// Clocks of one server; `None` leaves the clock to the manager. (PRO-06)

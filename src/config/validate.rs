@@ -324,7 +324,8 @@ fn ide(fields: &mut Fields<'_>, schemes: &[&str]) -> Option<IdeSpec> {
 fn connector(fields: &mut Fields<'_>) -> Option<ConnectorSpec> {
     let url = url(fields, &["https", "http"]);
     let id = fields.required_text("id");
-    Some(ConnectorSpec { url: url?, id: id? })
+    let original = fields.text("originalUrl").map(SafeUrl::new);
+    Some(ConnectorSpec { url: url?, id: id?, original })
 }
 
 /// Reads an object below the entry with its own known fields.

@@ -131,7 +131,7 @@ async fn open_one(
         Refused { kind: kind_of(&error), error, status: None }
     };
     shared.settings.gate.check(&shared.spec).map_err(refused)?;
-    let credentials = remote::headers_helper(shared);
+    let credentials = remote::credentials(shared);
     if let Some(credentials) = &credentials {
         // It has a clock of its own: what the server is allowed for its answer starts after it.
         let given = tokio::select! {

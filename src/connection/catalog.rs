@@ -3,6 +3,7 @@
 //! Owns freshness (TOL-03): a time to live, `list_changed`, and the generation of the client that gave it.
 //! After a connection is gone the last list stays known, so that a call by name still finds its server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -179,9 +180,21 @@ pub struct Catalog {
     pub resources: Arc<ListCell<ResourceDefinition>>,
     /// Resource templates.
     pub templates: Arc<ListCell<ResourceDefinition>>,
+    /// Whether the server has resources at all, as it said last.
+    resources_declared: AtomicBool,
 }
 
 impl Catalog {
+    /// Whether the server offers resources, as far as is known.
+    pub fn has_resources(&self) -> bool {
+        self.resources_declared.load(Ordering::Acquire)
+    }
+
+    /// What the server declares at the start of a conversation.
+    pub fn declare_resources(&self, declared: bool) {
+        self.resources_declared.store(declared, Ordering::Release);
+    }
+
     /// What is known of a server before it runs.
     pub(super) fn recalled(manifest: Option<&Manifest>, spec: &ServerSpec) -> Self {
         let catalog = Self::default();
@@ -225,7 +238,7 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     fn fetch(count: &Arc<AtomicUsize>, outcome: Result<Vec<u8>, McpError>) -> Fetch<u8> {
         let count = Arc::clone(count);

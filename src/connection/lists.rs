@@ -36,6 +36,8 @@ type Items<T> = Result<Arc<Vec<T>>, McpError>;
 
 /// The tools of a connected server.
 pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefinition> {
+    let declared = &live.client.negotiated().introduction.capabilities;
+    shared.catalog.declare_resources(declared.has(ServerCapability::Resources));
     let (owner, live) = (Arc::clone(shared), live.clone());
     let generation = live.generation;
     let fetch = move || -> Fetch<ToolDefinition> {

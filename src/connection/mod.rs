@@ -350,6 +350,11 @@ impl Connection {
         subscriptions::set_log_level(&self.shared, live, level, deadline).await
     }
 
+    /// What takes this server's secrets out of text.
+    pub fn redactor(&self) -> &Redactor {
+        &self.shared.redactor
+    }
+
     /// The machine has slept, or the clock jumped: looks whether the other end is still there (LIF-07).
     pub fn wake(&self) {
         if liveness::is_remote(&self.shared.spec.transport) {

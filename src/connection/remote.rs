@@ -47,8 +47,11 @@ pub(super) fn start(
     }
 }
 
-/// The command that gives headers of a connection; nothing runs yet.
-pub(super) fn headers_helper(shared: &Shared) -> Option<Arc<dyn Credentials>> {
+/// What gives headers of a connection: the host's account, or a command; nothing is asked yet.
+pub(super) fn credentials(shared: &Shared) -> Option<Arc<dyn Credentials>> {
+    if let TransportSpec::ConnectorProxy(_) = &shared.spec.transport {
+        return shared.settings.account.clone();
+    }
     let (TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote)) =
         &shared.spec.transport
     else {

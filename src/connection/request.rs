@@ -12,6 +12,7 @@ use crate::client::Request;
 use crate::client::progress::ProgressSink;
 use crate::deadline::Deadline;
 use crate::error::{Delivery, ErrorCode, McpError};
+use crate::host::Host;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::Params;
 use crate::runtime::lock;
@@ -30,6 +31,8 @@ pub struct Ask<'a> {
     pub deadline: &'a Arc<Deadline>,
     /// Who hears of progress.
     pub progress: Option<&'a ProgressSink>,
+    /// Who answers what the server asks because of it; `None` is the connection's own host.
+    pub host: Option<&'a Arc<dyn Host>>,
 }
 
 impl Connection {
@@ -50,6 +53,7 @@ impl Connection {
                 deadline: ask.deadline,
                 mirrored: Mirrored::default(),
                 progress: ask.progress.cloned(),
+                host: ask.host.cloned(),
             };
             let outcome = live.client.request(request).await;
             self.shared.judge(&live, since, outcome.as_ref().err());

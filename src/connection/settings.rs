@@ -17,6 +17,7 @@ use crate::config::spec::{ProxyChoice, StartPolicy, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
+use crate::transport::credentials::Credentials;
 use crate::transport::stdio::ShutdownTimes;
 use crate::transport::websocket::PingTimes;
 
@@ -148,6 +149,8 @@ pub struct ConnectionSettings {
     pub tls: Option<TlsSpec>,
     /// Proxy of servers that name none of their own (PRX-01).
     pub proxy: ProxyChoice,
+    /// The host's account, for the connectors behind its proxy (PXY-01).
+    pub account: Option<Arc<dyn Credentials>>,
     /// The policy that every attempt to connect passes.
     pub gate: Gate,
 }

@@ -218,8 +218,14 @@ async fn send_text(
     push_string(&mut literal, value);
     push_member(&mut members, name, &literal);
     let params = Params::from_members(members, String::new());
-    let request =
-        Request { method, params: &params, deadline, mirrored: Mirrored::default(), progress: None };
+    let request = Request {
+        method,
+        params: &params,
+        deadline,
+        mirrored: Mirrored::default(),
+        progress: None,
+        host: None,
+    };
     client.request(request).await.map(drop)
 }
 

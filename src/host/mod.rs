@@ -38,6 +38,8 @@ pub enum QuestionKind {
     Approval,
     /// The hook before a tool call. (POL-12)
     PreToolUse,
+    /// The token of the host's account. (CFG-14, PXY-01)
+    ConnectorToken,
 }
 
 impl QuestionKind {
@@ -50,6 +52,7 @@ impl QuestionKind {
         QuestionKind::Sampling,
         QuestionKind::Approval,
         QuestionKind::PreToolUse,
+        QuestionKind::ConnectorToken,
     ];
 
     /// Name of the host's callback.
@@ -62,6 +65,7 @@ impl QuestionKind {
             QuestionKind::Sampling => "onSampling",
             QuestionKind::Approval => "onApproval",
             QuestionKind::PreToolUse => "hooks.preToolUse",
+            QuestionKind::ConnectorToken => "getConnectorToken",
         }
     }
 }
@@ -70,6 +74,8 @@ impl QuestionKind {
 pub trait Host: Script {
     /// Tells the host; never blocks.
     fn emit(&self, event: HostEvent);
+    /// Writes down what happened with a server, where there is an audit log. (SEC-07)
+    fn note(&self, _kind: &'static str, _server: &str, _details: serde_json::Value) {}
     /// Whether there is a callback for such questions.
     fn can_answer(&self, kind: QuestionKind) -> bool;
     /// Asks the host; the answer is JSON text. Dropping the future withdraws the question.

@@ -1,6 +1,6 @@
 //! The audit log: what happened, one JSON object a line, for a file or the host. (SEC-07)
 //!
-//! Arguments are never written; names, sizes, durations and outcomes are.
+//! Names, sizes, durations and outcomes are written; arguments only where the host asks for them, without secrets.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,8 +15,12 @@ use crate::error::McpError;
 use crate::host::post::PostOffice;
 use crate::host::{Host, HostEvent, QuestionKind};
 use crate::runtime::lock;
+use crate::secret::{REDACTED, Redactor, SafeUrl, names_secret};
 use crate::transport::BoxFuture;
 use crate::transport::in_process::{Channels, Script, Word};
+
+/// Longest arguments that are written, in bytes.
+const LONGEST_ARGUMENTS: usize = 64 * 1024;
 
 /// Where the log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +102,37 @@ fn line(kind: &str, server: &str, details: Value) -> String {
     Value::Object(event).to_string()
 }
 
+/// Arguments of a call as they may be written: without the server's own secrets, the values of names that name one,
+/// and what is in URLs. Long ones are told by their size alone.
+pub(super) fn shown_arguments(text: &str, redactor: &Redactor) -> Value {
+    if text.len() > LONGEST_ARGUMENTS {
+        return serde_json::json!({ "bytes": text.len() });
+    }
+    let mut value = serde_json::from_str(text).unwrap_or_default();
+    hide_secrets(&mut value, redactor);
+    value
+}
+
+fn hide_secrets(value: &mut Value, redactor: &Redactor) {
+    match value {
+        Value::String(text) => {
+            let clean = redactor.redact(text);
+            *text = if clean.contains("://") { SafeUrl::new(clean).to_string() } else { clean.into_owned() };
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide_secrets(item, redactor)),
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                if names_secret(name) && !field.is_object() {
+                    *field = REDACTED.into();
+                } else {
+                    hide_secrets(field, redactor);
+                }
+            }
+        }
+        Value::Number(_) | Value::Bool(_) | Value::Null => {}
+    }
+}
+
 /// Now in the form of RFC 3339, UTC, with milliseconds.
 fn timestamp() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -147,6 +182,10 @@ impl Host for AuditingHost {
         self.post.emit(event);
     }
 
+    fn note(&self, kind: &'static str, server: &str, details: Value) {
+        let _ = self.log.write(&self.post, line(kind, server, details));
+    }
+
     fn can_answer(&self, kind: QuestionKind) -> bool {
         self.post.can_answer(kind)
     }
@@ -180,6 +219,23 @@ mod tests {
         {
             assert_eq!(civil(days), date, "{days}");
         }
+    }
+
+    #[test]
+    fn sec_07_arguments_are_written_without_secrets() {
+        let redactor = Redactor::new(["s3cret-of-the-server"]);
+        let text = r#"{"path":"/x","apiKey":"abc","list":["say s3cret-of-the-server","https://u:p@a.test/?token=t"],
+            "auth":{"user":"me","password":["p"]},"count":3}"#;
+        assert_eq!(
+            shown_arguments(text, &redactor),
+            serde_json::json!({
+                "path": "/x", "apiKey": "[REDACTED]",
+                "list": ["say [REDACTED]", "https://[REDACTED]@a.test/?token=[REDACTED]"],
+                "auth": { "user": "me", "password": "[REDACTED]" }, "count": 3,
+            })
+        );
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(LONGEST_ARGUMENTS));
+        assert_eq!(shown_arguments(&long, &redactor), serde_json::json!({ "bytes": long.len() }));
     }
 
     #[test]

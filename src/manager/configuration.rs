@@ -17,7 +17,7 @@ use crate::config::report::Fate;
 use crate::config::{self, Difference, Inputs, Resolution, Scope, Voice};
 use crate::connection::Connection;
 use crate::connection::status::PublicState;
-use crate::error::{ErrorCode, McpError};
+use crate::error::{ErrorCode, Facts, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::runtime::{lock, read, write};
 use crate::transport::CloseMode;
@@ -74,6 +74,7 @@ impl Manager {
         if read(&self.resolution).is_none() {
             self.apply().await?;
             self.watch();
+            self.fetch_connectors();
         }
         Ok(())
     }
@@ -81,7 +82,8 @@ impl Manager {
     /// Reads the configuration, asks for approvals, and returns the report as JSON text.
     pub async fn load(&self) -> Result<String, McpError> {
         self.loaded().await?;
-        self.ask_approvals(None).await?;
+        let ((), asked) = tokio::join!(self.connectors_settled(), self.ask_approvals(None));
+        asked?;
         Ok(self.report_json())
     }
 
@@ -96,8 +98,10 @@ impl Manager {
         {
             let _applying = self.applying.lock().await;
             self.apply().await?;
+            self.fetch_connectors();
         }
-        self.ask_approvals(None).await?;
+        let ((), asked) = tokio::join!(self.connectors_settled(), self.ask_approvals(None));
+        asked?;
         let after = read(&self.resolution).clone().unwrap_or_default();
         let difference = config::diff(&before, &after);
         let start: Vec<String> = difference.added.iter().chain(&difference.changed).cloned().collect();
@@ -212,6 +216,11 @@ impl Manager {
             (self.host_layers(&changes), changes.switches.clone(), changes.instances.clone())
         };
         inputs.layers.append(&mut layers);
+        if let Some(connectors) = &self.connectors {
+            let (layer, finding) = connectors.known();
+            inputs.layers.extend(layer);
+            inputs.diagnostics.extend(finding);
+        }
         let options = &mut inputs.options;
         options.reserved.clone_from(&self.options.reserved_names);
         options.switches = switches;
@@ -402,7 +411,9 @@ impl Manager {
     fn refuse_exclusive(&self, name: &str) -> Result<(), McpError> {
         if read(&self.resolution).as_ref().is_some_and(|now| now.combined.exclusive) {
             let message = "only the servers of the organisation's file may exist";
-            return Err(McpError::new(ErrorCode::EnterpriseExclusive, message).on(name));
+            return Err(McpError::new(ErrorCode::EnterpriseExclusive, message)
+                .on(name)
+                .with(by_policy(config::EXCLUSIVE)));
         }
         Ok(())
     }
@@ -458,9 +469,8 @@ impl Manager {
             .map(Arc::from);
         McpError::new(code, message).on(name).with(|facts| {
             facts.diagnostics = diagnostics;
-            if code == ErrorCode::PolicyDenied {
-                facts.layer = Some(crate::error::PermissionLayer::Policy);
-                facts.rule = entry.and_then(|entry| entry.by.clone());
+            if let (ErrorCode::PolicyDenied | ErrorCode::EnterpriseExclusive, Some(entry)) = (code, entry) {
+                by_policy(entry.by.as_deref().unwrap_or_default())(facts);
             }
         })
     }
@@ -529,6 +539,14 @@ impl Manager {
     }
 }
 
+/// The layer and the rule of a refusal by policy. (POL-11)
+fn by_policy(rule: &str) -> impl FnOnce(&mut Facts) {
+    |facts| {
+        facts.layer = Some(PermissionLayer::Policy);
+        facts.rule = Some(rule.to_owned());
+    }
+}
+
 fn removed_error(name: &str) -> McpError {
     McpError::new(ErrorCode::ConnectionLost, "the server was removed or its definition changed").on(name)
 }
@@ -550,8 +568,7 @@ pub(super) fn why_not(resolution: &Resolution, server: &str) -> Option<McpError>
     let reason = entry.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     Some(McpError::new(code, format!("the server {what}{reason}")).with(|facts| {
         if code == ErrorCode::PolicyDenied {
-            facts.layer = Some(crate::error::PermissionLayer::Policy);
-            facts.rule.clone_from(&entry.by);
+            by_policy(entry.by.as_deref().unwrap_or_default())(facts);
         }
     }))
 }

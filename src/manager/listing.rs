@@ -106,7 +106,7 @@ pub(super) fn is_shown(connection: &Connection) -> bool {
     connection.snapshot().state() == PublicState::Connected || connection.lists_without_connection()
 }
 
-fn not_in_view(server: &str) -> McpError {
+pub(super) fn not_in_view(server: &str) -> McpError {
     McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
 }
 
@@ -114,7 +114,7 @@ fn not_in_view(server: &str) -> McpError {
 fn push_tool(text: &mut String, entry: &ToolEntry) {
     let tool = entry.definition();
     text.push_str("{\"name\":");
-    push_string(text, &entry.full_name);
+    push_string(text, &entry.name);
     text.push_str(",\"mcpInfo\":{\"serverName\":");
     push_string(text, entry.connection.name());
     text.push_str(",\"toolName\":");

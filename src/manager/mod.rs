@@ -4,11 +4,14 @@
 mod approval;
 mod audit;
 pub mod configuration;
+mod connectors;
 mod listing;
 pub mod options;
 mod persist;
 pub mod prompts;
+mod raw;
 pub mod registry;
+mod resource_tools;
 pub mod resources;
 mod rules;
 pub mod tools;
@@ -44,7 +47,9 @@ use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
 use crate::transport::connector::tls::extra_roots_problem;
+use crate::transport::credentials::Credentials;
 use audit::{AuditLog, AuditingHost};
+use connectors::{Account, Connectors};
 use options::Options;
 use registry::Registry;
 use rules::Rules;
@@ -65,6 +70,8 @@ pub struct Manager {
     options: Options,
     environment: Arc<Environment>,
     post: Arc<PostOffice>,
+    /// The embedding program, as connections and views see it.
+    host: Arc<dyn Host>,
     rules: RwLock<Arc<Rules>>,
     memory: Mutex<Memory>,
     /// Where configuration files are; `None` with `config: false`.
@@ -75,6 +82,10 @@ pub struct Manager {
     /// What every attempt to connect passes.
     gate: Gate,
     audit_log: Option<Arc<AuditLog>>,
+    /// The host's account, where it has `getConnectorToken`.
+    account: Option<Arc<Account>>,
+    /// The connectors of the account, where a list is configured.
+    connectors: Option<Arc<Connectors>>,
     views: Mutex<view::Views>,
     /// Last content of every file that could be read.
     last_good: Mutex<configuration::LastGood>,
@@ -112,12 +123,22 @@ impl Manager {
     pub fn new(options: &str, bell: Box<dyn Fn() + Send + Sync>) -> Result<Arc<Self>, McpError> {
         let environment = Arc::new(Environment::capture());
         let options = Options::read(options, Arc::clone(&environment))?;
-        let post = PostOffice::new(options.callbacks.iter().copied().collect(), bell);
+        let post = Arc::new(PostOffice::new(options.callbacks.iter().copied().collect(), bell));
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
         let state = Arc::new(options.state_dir(places.as_ref()));
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
+        let host: Arc<dyn Host> = match &audit_log {
+            Some(log) => Arc::new(AuditingHost { post: Arc::clone(&post), log: Arc::clone(log) }),
+            None => Arc::<PostOffice>::clone(&post),
+        };
+        let account = Account::new(&post);
+        let connectors = options.config.as_ref().and_then(|config| {
+            let (base, template) = (&config.connector_base_url, &config.connector_proxy_url_template);
+            let account = account.clone();
+            Connectors::new(base.as_deref(), template.as_deref(), account, &options.connection)
+        });
         let roots = match &options.roots {
             Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
             None => vec![file_uri(&options.cwd)],
@@ -125,7 +146,8 @@ impl Manager {
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
-            post: Arc::new(post),
+            post,
+            host,
             rules: RwLock::default(),
             memory: Mutex::default(),
             places,
@@ -133,6 +155,8 @@ impl Manager {
             state,
             gate,
             audit_log,
+            account,
+            connectors,
             views: Mutex::default(),
             last_good: Mutex::default(),
             waiting_for_login: Mutex::default(),
@@ -203,6 +227,7 @@ impl Manager {
             return Ok(connection.clone());
         }
         self.ask_approvals(Some(server)).await?;
+        self.connectors_settled().await;
         self.table().get(server).cloned().ok_or_else(|| self.unknown_server(server))
     }
 
@@ -233,12 +258,8 @@ impl Manager {
         settings.clocks = settings.clocks.with(&spec.timeouts);
         settings.start = spec.start.unwrap_or(settings.start);
         settings.introduction.features = features_of(self.post.as_ref());
-        let post: Arc<PostOffice> = Arc::clone(&self.post);
-        let host: Arc<dyn Host> = match &self.audit_log {
-            Some(log) => Arc::new(AuditingHost { post, log: Arc::clone(log) }),
-            None => post,
-        };
         settings.gate = self.gate.clone();
+        settings.account = self.account.clone().map(|account| account as Arc<dyn Credentials>);
         if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. })
             && !self.watches_clocks.swap(true, Ordering::Relaxed)
         {
@@ -248,7 +269,7 @@ impl Manager {
         Connection::start(Parts {
             spec: Arc::clone(spec),
             settings: Arc::new(settings),
-            host,
+            host: Arc::clone(&self.host),
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
             verdicts: self.verdicts.of(spec),
@@ -277,6 +298,7 @@ impl Manager {
             rules: &rules,
             limit: self.options.max_tool_name,
             ide_tools: &self.options.ide_tools,
+            sdk_prefix: self.options.sdk_prefix,
         };
         let (registry, findings) = Registry::build(&connections, &naming);
         *write(&self.registry) = Arc::new(registry);
@@ -295,7 +317,11 @@ impl Manager {
         let before = self.table();
         // A person who thinks about an approval keeps nobody else waiting for a start.
         let nothing = Table::new();
-        let (first, asked) = tokio::join!(connect_table(&before, &nothing), self.ask_approvals(None));
+        let (first, asked, ()) = tokio::join!(
+            connect_table(&before, &nothing),
+            self.ask_approvals(None),
+            self.connectors_settled()
+        );
         asked?;
         let second = connect_table(&self.table(), &before).await;
         first.and(second)

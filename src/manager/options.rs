@@ -34,6 +34,7 @@ use crate::transport::websocket::PingTimes;
 
 /// Options in force.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Options {
     /// Working directory of servers and of the configuration.
     pub cwd: PathBuf,
@@ -53,6 +54,8 @@ pub struct Options {
     pub ide_tools: Vec<String>,
     /// Where the audit log goes.
     pub audit: Option<audit::Target>,
+    /// Whether arguments of calls are written there, without secrets; default false.
+    pub audit_arguments: bool,
     /// Roots as URIs; `None` means the working directory.
     pub roots: Option<Vec<String>>,
     /// Settings of every connection, before those of its server.
@@ -61,6 +64,8 @@ pub struct Options {
     pub permission_timeout: Duration,
     /// Longest full tool name; default 64.
     pub max_tool_name: usize,
+    /// Whether tools of in-process servers get a prefix; default true. (NAM-06)
+    pub sdk_prefix: bool,
     /// How results are cleaned; default `invisible`.
     pub sanitize_results: Sanitize,
     /// Whether a result that breaks its output schema is an error; default false.
@@ -151,6 +156,7 @@ const KNOWN: &[&str] = &[
     "watchConfig",
     "keepAlive",
     "auditLog",
+    "auditArguments",
     "callbacks",
 ];
 
@@ -162,6 +168,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_TOOL_NAME: usize = 64;
 /// Default of `maxMessageBytes` and `maxQueuedBytes`.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Variable that turns `sdkToolPrefix` off (NAM-06).
+const NO_PREFIX: &str = "CLAUDE_AGENT_SDK_MCP_NO_PREFIX";
 /// Values of `start`.
 const START: [(&str, StartPolicy); 3] =
     [("eager", StartPolicy::Eager), ("lazy", StartPolicy::Lazy), ("required", StartPolicy::Required)];
@@ -267,6 +275,7 @@ impl Options {
             Some(cwd) => environment.cwd.join(cwd),
             None => environment.cwd.clone(),
         };
+        let no_prefix = environment.get(NO_PREFIX).is_some_and(is_truthy);
         let output_limit = output_limit(&members, &environment)?;
         let connection = connection_settings(&members, &cwd, environment)?;
         let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
@@ -288,10 +297,12 @@ impl Options {
             ide_tools: take(&members, "ideAllowedTools")?
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
+            audit_arguments: take(&members, "auditArguments")?.unwrap_or(false),
             roots: take(&members, "roots")?,
             connection,
             permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),
             max_tool_name: count(&members, "maxToolNameLength", MAX_TOOL_NAME)?,
+            sdk_prefix: take(&members, "sdkToolPrefix")?.unwrap_or(!no_prefix),
             sanitize_results: choice(&members, "sanitizeResults", &sanitize)?.unwrap_or(Sanitize::Invisible),
             strict_output: take(&members, "strictOutput")?.unwrap_or(false),
             output_limit,
@@ -310,6 +321,11 @@ impl Options {
     }
 }
 
+/// Whether a variable says yes.
+fn is_truthy(value: &str) -> bool {
+    !matches!(value.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
+}
+
 fn output_limit(members: &Members<'_>, environment: &Environment) -> Result<OutputLimit, McpError> {
     let given = take::<usize>(members, "maxOutputTokens")?;
     let known = || environment.get("MAX_MCP_OUTPUT_TOKENS").and_then(|value| value.trim().parse().ok());
@@ -323,7 +339,7 @@ fn output_limit(members: &Members<'_>, environment: &Environment) -> Result<Outp
 
 /// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.
 fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
-    for name in ["keepAlive", "sdkToolPrefix", "watchConfig"] {
+    for name in ["keepAlive", "watchConfig"] {
         take::<bool>(members, name)?;
     }
     for name in ["toolConcurrency", "maxInputRounds"] {
@@ -449,6 +465,7 @@ fn connection_settings(
             .unwrap_or(5),
         tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
         proxy: proxy(members)?,
+        account: None,
         gate: Gate::new(Vec::new(), ""),
     })
 }

@@ -3,20 +3,42 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::resource_tools;
 use super::rules::Rules;
 use crate::call::tool_schema::{SchemaUse, ToolSchema};
+use crate::config::spec::TransportSpec;
 use crate::connection::Connection;
 use crate::diagnostic::Diagnostic;
 use crate::name::{self, Collision, NamedServer};
-use crate::permission::Decision;
+use crate::permission::{Decision, Verdict};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::tool::ToolDefinition;
+
+/// Who runs a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    /// Its server.
+    OfServer,
+    /// We do: the list of a server's resources.
+    ListResources,
+    /// We do: one resource.
+    ReadResource,
+}
+
+impl ToolKind {
+    /// The tools that we add to a server with resources. (TOL-06)
+    pub const OF_RESOURCES: [ToolKind; 2] = [ToolKind::ListResources, ToolKind::ReadResource];
+}
 
 /// A tool with all that a call of it needs.
 #[derive(Debug)]
 pub struct ToolEntry {
-    /// Name for the model.
+    /// Name for the model: the full name, unless the tool keeps its own. (NAM-06)
+    pub name: Arc<str>,
+    /// Full name: what permission, hooks and results speak of.
     pub full_name: Arc<str>,
+    /// Who runs it.
+    pub kind: ToolKind,
     /// Its server.
     pub connection: Connection,
     /// All tools of the server, as read.
@@ -37,6 +59,21 @@ impl ToolEntry {
     pub fn definition(&self) -> &ToolDefinition {
         // The index was taken from this very list.
         &self.tools[self.index]
+    }
+
+    /// What the rules say.
+    pub fn verdict(&self) -> Verdict<'_> {
+        Verdict { decision: self.decision, rule: self.rule.as_deref() }
+    }
+
+    /// What rules come to for this tool: those of resources may run where nobody says anything. (POL-09)
+    pub fn by_default<'a>(&self, verdict: Verdict<'a>) -> Verdict<'a> {
+        match verdict.decision {
+            Decision::Passthrough if self.kind != ToolKind::OfServer => {
+                Verdict { decision: Decision::Allow, rule: None }
+            }
+            _ => verdict,
+        }
     }
 }
 
@@ -67,11 +104,17 @@ pub struct Naming<'a> {
     pub limit: usize,
     /// Tools of editors that are taken over. (POL-10)
     pub ide_tools: &'a [String],
+    /// Whether tools of in-process servers get a prefix like all others. (NAM-06)
+    pub sdk_prefix: bool,
 }
 
 impl Naming<'_> {
     fn takes_over(&self, connection: &Connection, tool: &str) -> bool {
         !connection.spec().is_ide() || self.ide_tools.iter().any(|taken| taken == tool)
+    }
+
+    fn leaves_names(&self, connection: &Connection) -> bool {
+        !self.sdk_prefix && matches!(connection.spec().transport, TransportSpec::Sdk { .. })
     }
 }
 
@@ -127,14 +170,20 @@ impl Registry {
         let prompts = connection.catalog().prompts.known();
         let mut names = ServerNames::default();
         let wire: Vec<&str> = tools.iter().map(|tool| tool.wire_name.as_str()).collect();
+        let own_names =
+            naming.leaves_names(connection).then(|| name::item_names("", server, &wire, naming.limit));
         for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
             if !naming.takes_over(connection, wire[index]) {
                 continue;
             }
             let verdict = naming.rules.decide(connection.spec(), wire[index]);
+            let own_name = own_names.as_ref().and_then(|own| own.names.get(index)?.as_deref());
+            let name = own_name.and_then(|own| self.own_name(own, &full_name, findings));
             let schema = tools[index].output_schema.clone();
             let entry = Arc::new(ToolEntry {
+                name: name.unwrap_or_else(|| Arc::clone(&full_name)),
                 full_name: Arc::clone(&full_name),
+                kind: ToolKind::OfServer,
                 connection: connection.clone(),
                 output_schema: schema.map(|text| ToolSchema::new(text, SchemaUse::Output)),
                 input_schema: ToolSchema::new(Arc::clone(&tools[index].input_schema), SchemaUse::Input),
@@ -145,7 +194,11 @@ impl Registry {
             });
             names.tool_index.insert(wire[index].to_owned(), names.tools.len());
             names.tools.push(Arc::clone(&entry));
+            self.tools.insert(Arc::clone(&entry.name), Arc::clone(&entry));
             self.tools.insert(full_name, entry);
+        }
+        if connection.catalog().has_resources() {
+            self.add_resource_tools(connection, prefix, naming, &mut names);
         }
         let wire: Vec<&str> = prompts.iter().map(|prompt| prompt.wire_name.as_str()).collect();
         for (index, full_name) in distinct_names(prefix, server, &wire, naming.limit, findings) {
@@ -161,9 +214,86 @@ impl Registry {
         self.by_server.insert(server.to_owned(), names);
     }
 
-    /// The tool of a full name.
-    pub fn tool(&self, full_name: &str) -> Option<&Arc<ToolEntry>> {
-        self.tools.get(full_name)
+    /// A server's own tool of such a name keeps it; ours gets a number then.
+    fn add_resource_tools(
+        &mut self,
+        connection: &Connection,
+        prefix: &str,
+        naming: &Naming<'_>,
+        names: &mut ServerNames,
+    ) {
+        let definitions = resource_tools::definitions();
+        for (index, kind) in ToolKind::OF_RESOURCES.into_iter().enumerate() {
+            let Some(base) = definitions.get(index).map(|one| one.wire_name.as_str()) else { continue };
+            if !naming.takes_over(connection, base) || !connection.spec().tools.admits(base) {
+                continue;
+            }
+            let (wire, full_name) = self.free_name(base, names, |wire| {
+                let full = name::item_names(prefix, connection.name(), &[wire], naming.limit).names.pop();
+                full.flatten().map_or_else(|| Arc::from(format!("{prefix}{wire}")), Arc::from)
+            });
+            let mut tools = Arc::clone(&definitions);
+            if wire != base {
+                Arc::make_mut(&mut tools)[index].wire_name.clone_from(&wire);
+            }
+            let mut entry = ToolEntry {
+                name: Arc::clone(&full_name),
+                full_name: Arc::clone(&full_name),
+                kind,
+                connection: connection.clone(),
+                output_schema: None,
+                input_schema: ToolSchema::new(Arc::clone(&tools[index].input_schema), SchemaUse::Input),
+                tools,
+                index,
+                decision: Decision::Passthrough,
+                rule: None,
+            };
+            let verdict = entry.by_default(naming.rules.decide(connection.spec(), base));
+            (entry.decision, entry.rule) = (verdict.decision, verdict.rule.map(str::to_owned));
+            let entry = Arc::new(entry);
+            names.tool_index.insert(wire, names.tools.len());
+            names.tools.push(Arc::clone(&entry));
+            self.tools.insert(full_name, entry);
+        }
+    }
+
+    /// A wire name made of `base` that the server has no tool of, and its full name.
+    fn free_name(
+        &self,
+        base: &str,
+        names: &ServerNames,
+        full_name: impl Fn(&str) -> Arc<str>,
+    ) -> (String, Arc<str>) {
+        let mut number = 1;
+        loop {
+            let wire = if number == 1 { base.to_owned() } else { format!("{base}_{number}") };
+            let full = full_name(&wire);
+            if !names.tool_index.contains_key(&wire) && !self.tools.contains_key(&full) {
+                return (wire, full);
+            }
+            number += 1;
+        }
+    }
+
+    /// The own name of a tool, if it may keep it: nobody may pass for another server's tool.
+    fn own_name(&self, own: &str, full_name: &str, findings: &mut Vec<Diagnostic>) -> Option<Arc<str>> {
+        if own.starts_with(name::PREFIX) {
+            return None;
+        }
+        if let Some(first) = self.tools.get(own) {
+            let message = format!(
+                "the tools {} and {full_name} are both called {own:?}; the second keeps its full name",
+                first.full_name
+            );
+            findings.push(Diagnostic::warning("NAME_COLLISION", message));
+            return None;
+        }
+        Some(Arc::from(own))
+    }
+
+    /// The tool of a full name, or of its own name where it keeps that.
+    pub fn tool(&self, name: &str) -> Option<&Arc<ToolEntry>> {
+        self.tools.get(name)
     }
 
     /// The tool of a server by its wire name.

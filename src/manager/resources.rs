@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::tools::CallOptions;
+use super::view::View;
 use crate::call::output::OutputRules;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
 use crate::connection::Connection;
@@ -170,7 +171,9 @@ impl Manager {
     ) -> Result<String, McpError> {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
-        let ask = Ask { method, params, deadline: &deadline, progress: options.progress.as_ref() };
+        let host = View::host(self.view(options.view)?.as_ref());
+        let (progress, host) = (options.progress.as_ref(), host.as_ref());
+        let ask = Ask { method, params, deadline: &deadline, progress, host };
         Ok(connection.request(&ask).await?.into_string())
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Manager;
+use super::audit::shown_arguments;
 use super::persist::Persist;
-use super::registry::ToolEntry;
-use super::view::{View, ViewHost};
+use super::registry::{ToolEntry, ToolKind};
+use super::view::View;
 use crate::call::blob;
 use crate::call::budget::hold_to;
 use crate::call::gate::{Gatekeeper, Passage, pass};
@@ -14,6 +15,7 @@ use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
 use crate::client::progress::ProgressSink;
+use crate::config::spec::TransportSpec;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
@@ -22,7 +24,7 @@ use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::permission::{Remember, Verdict};
+use crate::permission::Remember;
 use crate::protocol::negotiation::HEADER_MISMATCH;
 use crate::runtime;
 
@@ -53,6 +55,19 @@ pub struct CallOptions {
     pub meta: Option<String>,
     /// The view that calls.
     pub view: Option<u32>,
+}
+
+/// A call under way, once it is known of which tool.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    /// The tool.
+    pub(super) entry: &'a ToolEntry,
+    /// Its limits.
+    pub(super) deadline: &'a Arc<Deadline>,
+    /// What the caller said.
+    pub(super) options: &'a CallOptions,
+    /// The view that calls.
+    pub(super) view: Option<&'a Arc<View>>,
 }
 
 /// The result of a call and what it was a call of.
@@ -87,7 +102,7 @@ impl Manager {
         self.open_for_use()?;
         check_depth("args", &arguments)?;
         let view = self.view(options.view)?;
-        let view = view.as_deref();
+        let view = view.as_ref();
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options, view).await?,
@@ -97,65 +112,65 @@ impl Manager {
         }
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
+        let call = Call { entry: &entry, deadline: &deadline, options: &options, view };
         self.check_input(&entry, &arguments)?;
-        let passed = self.pass_gate(&entry, &arguments, &deadline, view).await?;
+        let passed = self.pass_gate(&call, &arguments).await?;
         if let Some(rewritten) = &passed {
             self.check_input(&entry, rewritten)?;
         }
         let sent = passed.as_deref().unwrap_or(&arguments);
-        let outcome = self.send_and_map(&entry, sent, &deadline, &options).await;
-        if self.is_audited() {
-            self.audit_call(&entry, sent.len(), &outcome, &deadline);
-        }
+        let outcome = self.send_and_map(&call, sent).await;
+        let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
+        self.audit_call(&call, sent, answer);
         let result = outcome?;
         Ok(CallOutcome { entry, result, elapsed: deadline.elapsed(), input: passed })
     }
 
-    async fn send_and_map(
-        &self,
-        entry: &ToolEntry,
-        arguments: &str,
-        deadline: &Arc<Deadline>,
-        options: &CallOptions,
-    ) -> Result<MappedResult, McpError> {
-        let params = tool_params(entry, arguments, options.meta.as_deref());
-        let reply = self.send_tool_call(entry, &params, deadline, options.progress.as_ref()).await;
-        let reply = reply.map_err(|error| timed(error, deadline))?;
+    async fn send_and_map(&self, call: &Call<'_>, arguments: &str) -> Result<MappedResult, McpError> {
+        let entry = call.entry;
+        if entry.kind != ToolKind::OfServer {
+            let reply = self.run_resource_tool(call, arguments).await?;
+            return runtime::at_length(reply.len(), || self.map_tool_result(entry, reply));
+        }
+        let params = tool_params(entry, arguments, call.options.meta.as_deref());
+        let reply = self.send_tool_call(call, &params).await;
+        let reply = reply.map_err(|error| timed(error, call.deadline))?;
         runtime::at_length(reply.as_str().len(), || self.map_tool_result(entry, reply.into_string()))
     }
 
-    fn audit_call(
-        &self,
-        entry: &ToolEntry,
-        sent: usize,
-        outcome: &Result<MappedResult, McpError>,
-        deadline: &Deadline,
-    ) {
-        let (word, received) = match outcome {
-            Ok(result) if result.is_error => ("toolError", Some(result.value.len())),
-            Ok(result) => ("ok", Some(result.value.len())),
+    /// Writes a call down; `answer` is whether the tool itself failed, and the length of the result.
+    pub(super) fn audit_call(&self, call: &Call<'_>, sent: &str, answer: Result<(bool, usize), &McpError>) {
+        let Call { entry, deadline, .. } = *call;
+        if !self.is_audited() {
+            return;
+        }
+        let (word, received) = match answer {
+            Ok((true, length)) => ("toolError", Some(length)),
+            Ok((false, length)) => ("ok", Some(length)),
             Err(error) => (error.code().as_str(), None),
         };
-        let details = serde_json::json!({
+        let mut details = serde_json::json!({
             "tool": entry.definition().wire_name,
             "fullName": &*entry.full_name,
-            "bytesSent": sent,
+            "bytesSent": sent.len(),
             "bytesReceived": received,
             "elapsedMs": u64::try_from(deadline.elapsed().as_millis()).unwrap_or(u64::MAX),
             "outcome": word,
         });
+        if self.options.audit_arguments {
+            details["arguments"] = shown_arguments(sent, entry.connection.redactor());
+        }
         self.audit("call", entry.connection.name(), details);
     }
 
     /// Hook and permission; the arguments that may be sent, where they are not those given.
-    async fn pass_gate(
+    pub(super) async fn pass_gate(
         &self,
-        entry: &ToolEntry,
+        call: &Call<'_>,
         arguments: &str,
-        deadline: &Deadline,
-        view: Option<&View>,
     ) -> Result<Option<String>, McpError> {
-        let outcome = self.ask_gate(entry, arguments, deadline, view).await;
+        let outcome = self.ask_gate(call, arguments).await;
+        let entry = call.entry;
         if self.is_audited() {
             let (word, layer, rule) = match &outcome {
                 Ok(_) => ("allow", None, entry.rule.as_deref()),
@@ -169,22 +184,17 @@ impl Manager {
         outcome
     }
 
-    async fn ask_gate(
-        &self,
-        entry: &ToolEntry,
-        arguments: &str,
-        deadline: &Deadline,
-        view: Option<&View>,
-    ) -> Result<Option<String>, McpError> {
+    async fn ask_gate(&self, call: &Call<'_>, arguments: &str) -> Result<Option<String>, McpError> {
+        let Call { entry, deadline, view, .. } = *call;
         let patience = self.options.permission_timeout;
-        let host = ViewHost { post: self.post.as_ref(), view };
+        let host: &dyn Host = view.map_or(self.post.as_ref(), |view| view.as_ref());
         let tool = entry.definition();
         let server = entry.connection.name();
-        let call = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
-        let rewritten = before(call, &host, patience, deadline).await?;
+        let hooked = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
+        let rewritten = before(hooked, host, patience, deadline).await?;
         let verdict = match view {
             Some(view) => view.decide(entry),
-            None => Verdict { decision: entry.decision, rule: entry.rule.as_deref() },
+            None => entry.verdict(),
         };
         let passage = Passage {
             server,
@@ -195,7 +205,7 @@ impl Manager {
             rule: verdict.rule,
         };
         let keeper = Gatekeeper {
-            host: &host,
+            host,
             memory: view.map_or(&self.memory, |view| &view.memory),
             patience,
             keep: &|remember| self.keep_permission(remember, server, &tool.wire_name),
@@ -213,15 +223,12 @@ impl Manager {
     }
 
     /// Sends the call; once more with fresh definitions where the server refuses the headers built from the old ones.
-    async fn send_tool_call(
-        &self,
-        entry: &ToolEntry,
-        params: &Params,
-        deadline: &Arc<Deadline>,
-        progress: Option<&ProgressSink>,
-    ) -> Result<RawText, McpError> {
+    pub(super) async fn send_tool_call(&self, call: &Call<'_>, params: &Params) -> Result<RawText, McpError> {
+        let Call { entry, deadline, .. } = *call;
         let connection = &entry.connection;
-        let ask = Ask { method: "tools/call", params, deadline, progress };
+        let host = View::host(call.view);
+        let (progress, host) = (call.options.progress.as_ref(), host.as_ref());
+        let ask = Ask { method: "tools/call", params, deadline, progress, host };
         let reply = tokio::select! {
             biased;
             reply = connection.request(&ask) => reply,
@@ -303,7 +310,7 @@ impl Manager {
     }
 
     /// A tool that is known right now.
-    fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
+    pub(super) fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
         let registry = runtime::read(&self.registry);
         match target {
             ToolTarget::Full(name) => registry.tool(name),
@@ -313,11 +320,11 @@ impl Manager {
     }
 
     /// Looks for a tool that is not known: its server may not have been asked yet, or may have a new one.
-    async fn find_tool(
+    pub(super) async fn find_tool(
         &self,
         target: &ToolTarget,
         options: &CallOptions,
-        view: Option<&View>,
+        view: Option<&Arc<View>>,
     ) -> Result<Arc<ToolEntry>, McpError> {
         self.loaded().await?;
         if let Some(entry) = self.known_tool(target) {
@@ -325,10 +332,15 @@ impl Manager {
         }
         let server = match target {
             ToolTarget::Pair { server, .. } => server.clone(),
-            ToolTarget::Full(name) => match self.registry().server_of(name) {
-                Some(server) => server.to_owned(),
-                None => return Err(self.no_such_name(name)),
-            },
+            ToolTarget::Full(name) => {
+                if self.registry().server_of(name).is_none() {
+                    self.connectors_settled().await;
+                }
+                let Some(server) = self.registry().server_of(name).map(str::to_owned) else {
+                    return self.find_own_name(name, options, view).await;
+                };
+                server
+            }
         };
         if view.is_some_and(|view| !view.has_server(&server)) {
             return Err(Self::no_such_tool_here(target));
@@ -351,6 +363,30 @@ impl Manager {
             return Err(not_taken_over(&server, tool));
         }
         self.known_tool(target).ok_or_else(|| self.no_such_tool(&server, target))
+    }
+
+    /// Looks for a tool by its own name in the in-process servers, where those keep theirs (NAM-06).
+    async fn find_own_name(
+        &self,
+        name: &str,
+        options: &CallOptions,
+        view: Option<&Arc<View>>,
+    ) -> Result<Arc<ToolEntry>, McpError> {
+        let table = self.table();
+        let in_process = table.values().filter(|one| {
+            matches!(one.spec().transport, TransportSpec::Sdk { .. })
+                && view.is_none_or(|view| view.has_server(one.name()))
+        });
+        for connection in in_process.filter(|_| !self.options.sdk_prefix) {
+            let deadline = Deadline::start(connection.settings().clocks.tool(options.timeout, options.total));
+            // Another server may have it.
+            let Ok(live) = connection.ready(&deadline, None).await else { continue };
+            let _ = connection.tools(&live).await;
+            if let Some(entry) = self.known_tool(&ToolTarget::Full(name.to_owned())) {
+                return Ok(entry);
+            }
+        }
+        Err(self.no_such_name(name))
     }
 
     /// A tool outside of a view does not exist there; nothing is said of what exists elsewhere.
@@ -384,7 +420,7 @@ impl Manager {
 }
 
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
-fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
+pub(super) fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
     if json_scan::scan(text).depth <= json_scan::MAX_DEPTH {
         return Ok(());
     }
@@ -426,7 +462,7 @@ fn timed(error: McpError, deadline: &Deadline) -> McpError {
 }
 
 /// `params` of `tools/call`: the wire name, the arguments in their raw form, the host's `_meta`.
-fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
+pub(super) fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
     let tool = entry.definition();
     let restored = tool.restore.as_ref().and_then(|restore| restore.apply(arguments));
     let mut members = String::with_capacity(arguments.len() + tool.wire_name.len() + 32);
@@ -435,56 +471,4 @@ fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params
     push_member(&mut members, "arguments", restored.as_deref().unwrap_or(arguments));
     let meta = meta.and_then(inner_members).unwrap_or_default();
     Params::from_members(members, meta.to_owned())
-}
-
-/// Raw results (`request('tools/call')`) pass the same gate.
-impl Manager {
-    /// Any method, raw. `tools/call` passes permission as ever.
-    ///
-    /// # Errors
-    /// As [`Manager::call_tool`]; `INVALID_ARGUMENT` for parameters that are no object.
-    pub async fn request(
-        &self,
-        server: &str,
-        method: &str,
-        params: &str,
-        options: CallOptions,
-    ) -> Result<String, McpError> {
-        check_depth("params", params)?;
-        let connection = self.connection(server).await?;
-        let clocks = connection.settings().clocks;
-        let bad = |why: &str| {
-            McpError::new(ErrorCode::InvalidArgument, format!("params: {why}"))
-                .with(|facts| facts.parameter = Some("params".to_owned()))
-        };
-        let mut wire = Params::from_object(params).ok_or_else(|| bad("expected an object"))?;
-        let deadline = if method == "tools/call" {
-            let [name, arguments] = json_scan::pick(params, ["name", "arguments"]);
-            let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
-            let target = ToolTarget::Pair { server: server.to_owned(), tool: name.into_owned() };
-            let entry = match self.known_tool(&target) {
-                Some(entry) => entry,
-                None => self.find_tool(&target, &options, None).await?,
-            };
-            let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
-            let arguments = arguments.unwrap_or("{}");
-            let passed = self.pass_gate(&entry, arguments, &deadline, None).await?;
-            let [meta] = json_scan::pick(params, ["_meta"]);
-            wire = tool_params(&entry, passed.as_deref().unwrap_or(arguments), meta);
-            deadline
-        } else {
-            Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
-        };
-        let ask = Ask { method, params: &wire, deadline: &deadline, progress: options.progress.as_ref() };
-        let reply = match connection.request(&ask).await {
-            Err(error) if method == "tools/call" && headers_differ(&error) => {
-                let live = connection.ready(&deadline, None).await?;
-                connection.catalog().tools.mark_stale();
-                connection.tools(&live).await?;
-                connection.request(&ask).await?
-            }
-            reply => reply?,
-        };
-        Ok(reply.into_string())
-    }
 }

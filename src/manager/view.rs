@@ -1,5 +1,5 @@
 //! Views: the same connections for a sub-agent, with fewer servers and tools, its own rules and its own
-//! callback. What the manager denies or asks about stays denied and asked about. (BEY-01)
+//! callbacks. What the manager denies or asks about stays denied and asked about. (BEY-01)
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -20,17 +20,25 @@ use crate::transport::BoxFuture;
 use crate::transport::in_process::{Channels, Script, Word};
 
 /// One view.
-#[derive(Debug)]
 pub(super) struct View {
     id: u32,
     servers: Option<BTreeSet<String>>,
     tools: ToolFilter,
     /// Its own rules; without them those of the manager.
     rules: Option<RuleSet>,
-    /// It brought its own `onPermission`.
-    asks_itself: bool,
+    /// Questions it brought callbacks for: `onPermission`, `onElicitation`.
+    own_callbacks: Vec<QuestionKind>,
+    /// Who answers the others.
+    host: Arc<dyn Host>,
+    post: Arc<PostOffice>,
     /// What its own callback said to remember.
     pub(super) memory: Mutex<Memory>,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// Open views by number.
@@ -46,7 +54,7 @@ struct ViewOptions {
     servers: Option<Vec<String>>,
     tools: ViewTools,
     permissions: Option<PermissionRules>,
-    asks: bool,
+    callbacks: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -73,11 +81,17 @@ impl View {
             && !named(&self.tools.exclude)
     }
 
+    /// The view as the host of what is sent for it.
+    pub(super) fn host(view: Option<&Arc<Self>>) -> Option<Arc<dyn Host>> {
+        view.map(|view| Arc::clone(view) as Arc<dyn Host>)
+    }
+
     /// What is decided about a tool here.
     pub(super) fn decide<'a>(&'a self, entry: &'a ToolEntry) -> Verdict<'a> {
-        let outer = Verdict { decision: entry.decision, rule: entry.rule.as_deref() };
+        let outer = entry.verdict();
         let Some(rules) = &self.rules else { return outer };
         let inner = rules.decide(entry.connection.name(), &entry.definition().wire_name);
+        let inner = entry.by_default(inner);
         match outer.decision {
             Decision::Deny | Decision::Ask => stricter(outer, inner),
             // What the manager allows was allowed to the manager; the view has its own list.
@@ -111,7 +125,12 @@ impl Manager {
             servers: options.servers.map(|servers| servers.into_iter().collect()),
             tools: ToolFilter { include: options.tools.include, exclude: options.tools.exclude },
             rules,
-            asks_itself: options.asks,
+            own_callbacks: [QuestionKind::Permission, QuestionKind::Elicitation]
+                .into_iter()
+                .filter(|kind| options.callbacks.iter().any(|name| name == kind.callback()))
+                .collect(),
+            host: Arc::clone(&self.host),
+            post: Arc::clone(&self.post),
             memory: Mutex::default(),
         };
         views.open.insert(id, Arc::new(view));
@@ -136,13 +155,7 @@ impl Manager {
     }
 }
 
-/// The host as a view sees it: questions for permission go to the view's own callback, if it brought one.
-pub(super) struct ViewHost<'a> {
-    pub(super) post: &'a PostOffice,
-    pub(super) view: Option<&'a View>,
-}
-
-impl Script for ViewHost<'_> {
+impl Script for View {
     fn channels(&self) -> &Channels {
         self.post.channels()
     }
@@ -152,18 +165,24 @@ impl Script for ViewHost<'_> {
     }
 }
 
-impl Host for ViewHost<'_> {
+/// The host as a view sees it: questions go to the view's own callbacks, where it brought some.
+impl Host for View {
     fn emit(&self, event: HostEvent) {
-        self.post.emit(event);
+        self.host.emit(event);
+    }
+
+    fn note(&self, kind: &'static str, server: &str, details: serde_json::Value) {
+        self.host.note(kind, server, details);
     }
 
     fn can_answer(&self, kind: QuestionKind) -> bool {
-        let own = kind == QuestionKind::Permission && self.view.is_some_and(|view| view.asks_itself);
-        own || self.post.can_answer(kind)
+        self.own_callbacks.contains(&kind) || self.host.can_answer(kind)
     }
 
     fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
-        let asked = self.view.filter(|view| view.asks_itself && kind == QuestionKind::Permission);
-        self.post.ask_callback(kind.callback(), asked.map(|view| view.id), &body)
+        if self.own_callbacks.contains(&kind) {
+            return self.post.ask_callback(kind.callback(), Some(self.id), &body);
+        }
+        self.host.ask(kind, body)
     }
 }

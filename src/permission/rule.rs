@@ -19,6 +19,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::diagnostic::Diagnostic;
+use crate::name::pattern::fits;
 use crate::name::{normalize_name, normalize_server_name};
 use crate::permission::PermissionRules;
 
@@ -110,7 +111,7 @@ impl RuleSet {
 struct RuleList {
     servers: HashMap<String, ServerRules>,
     /// Patterns over servers: only from malformed deny and ask rules.
-    anywhere: Vec<(Pattern, ServerRules)>,
+    anywhere: Vec<(String, ServerRules)>,
     everything: Option<String>,
 }
 
@@ -121,7 +122,7 @@ struct ServerRules {
     /// Prefixes with the distinct lengths they have, longest first: one look-up a length.
     prefixes: HashMap<String, String>,
     prefix_lengths: Vec<usize>,
-    patterns: Vec<(Pattern, String)>,
+    patterns: Vec<(String, String)>,
     whole: Option<String>,
 }
 
@@ -166,7 +167,7 @@ impl RuleList {
         if let Some(rule) = self.servers.get(server).and_then(|rules| rules.find(tool)) {
             return Some(rule);
         }
-        let mut anywhere = self.anywhere.iter().filter(|(pattern, _)| pattern.fits(server));
+        let mut anywhere = self.anywhere.iter().filter(|(pattern, _)| fits(pattern, server));
         anywhere.find_map(|(_, rules)| rules.find(tool)).or(self.everything.as_deref())
     }
 }
@@ -195,7 +196,7 @@ impl ServerRules {
     fn find(&self, tool: &str) -> Option<&str> {
         let prefixed =
             || self.prefix_lengths.iter().find_map(|&length| self.prefixes.get(tool.get(..length)?));
-        let fitting = || self.patterns.iter().find(|(pattern, _)| pattern.fits(tool)).map(|(_, text)| text);
+        let fitting = || self.patterns.iter().find(|(pattern, _)| fits(pattern, tool)).map(|(_, text)| text);
         self.exact.get(tool).or_else(prefixed).or_else(fitting).or(self.whole.as_ref()).map(String::as_str)
     }
 }
@@ -205,7 +206,7 @@ impl ServerRules {
 enum Target {
     Everything,
     Server(String, Tools),
-    Servers(Pattern, Tools),
+    Servers(String, Tools),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,37 +214,12 @@ enum Tools {
     All,
     Exact(String),
     Prefix(String),
-    Fitting(Pattern),
+    Fitting(String),
 }
 
-/// A text with `*` for any text. Pieces are normalised like the names they are compared with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Pattern {
-    head: String,
-    middle: Vec<String>,
-    tail: String,
-}
-
-impl Pattern {
-    fn new(text: &str, normalize: fn(&str) -> String) -> Self {
-        let mut pieces: Vec<String> = text.split('*').map(normalize).collect();
-        let tail = pieces.pop().unwrap_or_default();
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next().unwrap_or_default();
-        Self { head, middle: pieces.filter(|piece| !piece.is_empty()).collect(), tail }
-    }
-
-    fn fits(&self, text: &str) -> bool {
-        let Some(rest) = text.strip_prefix(self.head.as_str()) else { return false };
-        let Some(mut rest) = rest.strip_suffix(self.tail.as_str()) else { return false };
-        for piece in &self.middle {
-            match rest.find(piece.as_str()) {
-                Some(at) => rest = &rest[at + piece.len()..],
-                None => return false,
-            }
-        }
-        true
-    }
+/// A pattern whose pieces between the `*` are normalised like the names they are compared with.
+fn pattern(text: &str, normalize: fn(&str) -> String) -> String {
+    text.split('*').map(normalize).collect::<Vec<_>>().join("*")
 }
 
 struct Parsed {
@@ -309,7 +285,7 @@ fn tools(text: &str) -> Tools {
         None => Tools::Exact(normalize_name(text)),
         Some(_) if text.bytes().all(|byte| byte == b'*') => Tools::All,
         Some(at) if text[at..].bytes().all(|byte| byte == b'*') => Tools::Prefix(normalize_name(&text[..at])),
-        Some(_) => Tools::Fitting(Pattern::new(text, normalize_name)),
+        Some(_) => Tools::Fitting(pattern(text, normalize_name)),
     }
 }
 
@@ -327,10 +303,10 @@ fn widened(text: &str) -> Option<Target> {
     let (server, tool) = rest.split_once("__").unwrap_or((rest, ""));
     let tools = if tool.is_empty() { Tools::All } else { tools(tool) };
     if server.contains('*') {
-        return Some(Target::Servers(Pattern::new(server, piece), tools));
+        return Some(Target::Servers(pattern(server, piece), tools));
     }
     Some(if server.is_empty() {
-        Target::Servers(Pattern { head: String::new(), middle: Vec::new(), tail: String::new() }, tools)
+        Target::Servers("*".to_owned(), tools)
     } else {
         Target::Server(normalize_server_name(server), tools)
     })

@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLock};
 
 use url::Url;
 
-use super::{Policy, Subject, Verdict, shown};
+use super::{ALLOW_LIST, Policy, Subject, Verdict, shown};
 use crate::config::load::find_program;
 use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::config::url_check::is_loopback;
@@ -99,12 +99,12 @@ fn refuse(verdict: Verdict, server: &str, what: &str) -> Result<()> {
         Verdict::Allowed(_) => return Ok(()),
         Verdict::Denied(entry) => {
             let rule = shown(&entry);
-            (format!("the policy entry {rule} denies {what}"), Some(rule))
+            (format!("the policy entry {rule} denies {what}"), rule)
         }
-        Verdict::NotAllowed => (format!("no entry of allowedMcpServers names {what}"), None),
+        Verdict::NotAllowed => (format!("no entry of allowedMcpServers names {what}"), ALLOW_LIST.to_owned()),
     };
     Err(McpError::new(ErrorCode::PolicyDenied, message).on(server).with(|facts| {
         facts.layer = Some(PermissionLayer::Policy);
-        facts.rule = rule;
+        facts.rule = Some(rule);
     }))
 }

@@ -15,12 +15,16 @@ use serde_json::Value;
 use crate::config::draft::Definition;
 use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::diagnostic::Diagnostic;
+use crate::secret::SafeUrl;
 use command::CommandRule;
 use name_pattern::NamePattern;
 use url_pattern::{CanonicalUrl, UrlPattern};
 
 pub use gate::{Gate, UrlGate};
 pub(crate) use stage::apply;
+
+/// What decides where an allow list names nobody. (POL-11)
+pub const ALLOW_LIST: &str = "allowedMcpServers";
 
 /// What a command name leads to: the path with links resolved, or nothing where it cannot be found.
 pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
@@ -106,7 +110,11 @@ impl<'a> Subject<'a> {
             TransportSpec::SseIde(ide) | TransportSpec::WsIde(ide) => {
                 subject.remote_at(ide.url.expose(), relays);
             }
-            TransportSpec::ConnectorProxy(connector) => subject.remote_at(connector.url.expose(), relays),
+            TransportSpec::ConnectorProxy(connector) => {
+                subject.remote_at(connector.url.expose(), relays);
+                let original = connector.original.as_ref().map(SafeUrl::expose);
+                subject.urls.extend(original.and_then(CanonicalUrl::parse));
+            }
         }
         subject
     }

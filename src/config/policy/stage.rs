@@ -1,6 +1,6 @@
 //! The stage of the pipeline: entries that policy forbids leave their group.
 
-use super::{Lookup, Policy, Subject, Verdict, shown};
+use super::{ALLOW_LIST, Lookup, Policy, Subject, Verdict, shown};
 use crate::config::merge::Group;
 use crate::config::report::{Fate, ReportEntry};
 
@@ -25,7 +25,7 @@ pub(crate) fn apply(
                 }
                 Verdict::NotAllowed => {
                     let reason = "No entry of allowedMcpServers matches";
-                    dropped.push(candidate.draft.dropped(Fate::NotAllowed, reason));
+                    dropped.push(candidate.draft.dropped(Fate::NotAllowed, reason).decided_by(ALLOW_LIST));
                 }
             }
         }

@@ -1,0 +1,91 @@
+//! Any method of the protocol, as the host writes it. A tool call passes the same gate as every other.
+
+use std::sync::Arc;
+
+use super::Manager;
+use super::registry::{ToolEntry, ToolKind};
+use super::tools::{Call, CallOptions, ToolTarget, check_depth, tool_params};
+use crate::connection::Connection;
+use crate::connection::request::Ask;
+use crate::deadline::Deadline;
+use crate::error::{ErrorCode, McpError};
+use crate::json_scan;
+use crate::jsonrpc::RawText;
+use crate::jsonrpc::write::{Params, push_member, push_string};
+
+impl Manager {
+    /// Sends a request and gives JSON text of `{result}`, as the server sent it; for `tools/call` also
+    /// `call: {tool, fullName, input, elapsedMs}`, for the hook behind it.
+    ///
+    /// # Errors
+    /// As [`Manager::call_tool`]; `INVALID_ARGUMENT` for parameters that are no object.
+    pub async fn request(
+        &self,
+        server: &str,
+        method: &str,
+        params: &str,
+        options: CallOptions,
+    ) -> Result<String, McpError> {
+        check_depth("params", params)?;
+        let connection = self.connection(server).await?;
+        let wire = Params::from_object(params).ok_or_else(|| bad("expected an object"))?;
+        if method == "tools/call" {
+            return self.raw_tool_call(&connection, params, options).await;
+        }
+        let clocks = connection.settings().clocks;
+        let deadline = Deadline::start(clocks.request(options.timeout, options.total));
+        let (deadline, progress) = (&Arc::new(deadline), options.progress.as_ref());
+        let ask = Ask { method, params: &wire, deadline, progress, host: None };
+        let reply = connection.request(&ask).await?;
+        Ok(format!("{{\"result\":{}}}", reply.as_str()))
+    }
+
+    async fn raw_tool_call(
+        &self,
+        connection: &Connection,
+        params: &str,
+        options: CallOptions,
+    ) -> Result<String, McpError> {
+        let [name, arguments, meta] = json_scan::pick(params, ["name", "arguments", "_meta"]);
+        let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
+        let target = ToolTarget::Pair { server: connection.name().to_owned(), tool: name.into_owned() };
+        let entry = match self.known_tool(&target) {
+            Some(entry) => entry,
+            None => self.find_tool(&target, &options, None).await?,
+        };
+        let clocks = connection.settings().clocks;
+        let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
+        let arguments = arguments.unwrap_or("{}");
+        let call = Call { entry: &entry, deadline: &deadline, options: &options, view: None };
+        let passed = self.pass_gate(&call, arguments).await?;
+        let sent = passed.as_deref().unwrap_or(arguments);
+        let outcome = if entry.kind == ToolKind::OfServer {
+            let wire = tool_params(&entry, sent, meta);
+            self.send_tool_call(&call, &wire).await.map(RawText::into_string)
+        } else {
+            self.run_resource_tool(&call, sent).await
+        };
+        let failed = |reply: &String| json_scan::pick(reply, ["isError"]) == [Some("true")];
+        self.audit_call(&call, sent, outcome.as_ref().map(|reply| (failed(reply), reply.len())));
+        Ok(told(&entry, &outcome?, sent, &deadline))
+    }
+}
+
+fn told(entry: &ToolEntry, reply: &str, input: &str, deadline: &Deadline) -> String {
+    let mut text = String::with_capacity(reply.len() + input.len() + 200);
+    text.push_str("{\"result\":");
+    text.push_str(reply);
+    text.push_str(",\"call\":{\"tool\":");
+    push_string(&mut text, &entry.definition().wire_name);
+    text.push_str(",\"fullName\":");
+    push_string(&mut text, &entry.full_name);
+    push_member(&mut text, "input", input);
+    push_member(&mut text, "elapsedMs", &deadline.elapsed().as_millis().to_string());
+    text.push_str("}}");
+    text
+}
+
+fn bad(why: &str) -> McpError {
+    McpError::new(ErrorCode::InvalidArgument, format!("params: {why}"))
+        .with(|facts| facts.parameter = Some("params".to_owned()))
+}
