@@ -102,6 +102,7 @@ const METHODS = [
   'status',
   'ping',
   'listTools',
+  'searchTools',
   'callTool',
   'callTools',
   'listPrompts',
