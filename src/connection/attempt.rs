@@ -264,7 +264,11 @@ fn stdio_recipe(shared: &Shared, spec: &StdioSpec) -> StdioRecipe {
 /// Whether trying again may help (LIF-04).
 fn kind_of(error: &McpError) -> FailureKind {
     match error.code() {
-        ErrorCode::AuthRequired | ErrorCode::AuthScopeInsufficient => FailureKind::Challenge,
+        // Nothing but a person helps, and nobody is asked again and again.
+        ErrorCode::AuthRequired
+        | ErrorCode::AuthScopeInsufficient
+        | ErrorCode::AuthFailed
+        | ErrorCode::AuthIssuerMismatch => FailureKind::Challenge,
         ErrorCode::HttpStatus if remote::may_pass(error.facts().status) => FailureKind::Passing,
         ErrorCode::ConnectFailed if error.facts().rpc_code.is_some() => FailureKind::Lasting,
         ErrorCode::ConnectFailed
@@ -322,7 +326,10 @@ fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpEr
 impl Shared {
     /// The error without any secret of this server's definition.
     pub(crate) fn redact_error(&self, error: &McpError) -> McpError {
-        let message = self.redactor.redact(error.message()).into_owned();
+        let mut message = self.redactor.redact(error.message()).into_owned();
+        if let Some(login) = &self.access.login {
+            message = login.redactor().redact(&message).into_owned();
+        }
         let facts = error.facts().clone();
         let redacted = McpError::new(error.code(), message).with(|target| {
             *target = facts;
