@@ -25,7 +25,7 @@ use crate::secret::{Redactor, Secret};
 use crate::transport::http::challenge::Challenge;
 
 /// What a server is called and how it is reached.
-pub struct Identity {
+pub(super) struct Identity {
     /// Name of the server.
     pub server: Arc<str>,
     /// Its URL.
