@@ -18,7 +18,10 @@ function inWorld<T>(
 ): Promise<T> {
   const { oauth, server, ...rest } = options;
   const w: HttpServerConfig = { type: 'http', url: world.url, oauth, ...server };
-  return withManager({ onAuthorizationUrl: (request) => world.visit(request), ...rest, servers: { w } }, body);
+  return withManager(
+    { onAuthorizationUrl: (request) => world.visit(request), ...rest, servers: { w } },
+    body,
+  );
 }
 
 const call = (manager: McpManager) => manager.callTool('mcp__w__echo', {});
@@ -82,7 +85,7 @@ describe('a login', () => {
         expect(world.at('/token')).toEqual([]);
         expect((await fetch(back)).status).toBe(200);
         expect((await connecting).state).toBe('connected');
-        await expect(fetch(back)).rejects.toThrow();
+        await expect(fetch(back)).rejects.toThrow('fetch failed');
       },
       { onAuthorizationUrl: (request) => void (url = request.url) },
     );
@@ -97,7 +100,9 @@ describe('a login', () => {
         expect(error).toMatchObject({ code: 'AUTH_REQUIRED' });
         const url = await world.visit({ url: error.authorizationUrl as string });
         const wrong = url.replace(/state=[^&]*/, 'state=other');
-        expect(await caught(manager.completeAuthorization('w', wrong))).toMatchObject({ code: 'AUTH_FAILED' });
+        expect(await caught(manager.completeAuthorization('w', wrong))).toMatchObject({
+          code: 'AUTH_FAILED',
+        });
         expect((await manager.completeAuthorization('w', url)).state).toBe('connected');
         expect(await caught(manager.completeAuthorization('w', url))).toMatchObject({ code: 'AUTH_FAILED' });
       },
@@ -125,7 +130,7 @@ describe('a login', () => {
         const error = await caught(manager.connect('w'));
         expect(error).toMatchObject({ code: 'AUTH_FAILED' });
         expect(error.message).toContain('access_denied');
-        expect(error.message).not.toMatch(/[\u0000-\u001f]/u);
+        expect(error.message).not.toMatch(/\p{Cc}/u);
       },
       {
         onAuthorizationUrl: ({ url }) => {
@@ -195,7 +200,11 @@ describe('discovery', () => {
     ['G1 under the path', 'path'],
     ['G1 at the root', 'root'],
   ])('%s', async (_, place) => {
-    const places = { header: '/odd/place', path: '/.well-known/oauth-protected-resource/mcp', root: '/.well-known/oauth-protected-resource' };
+    const places = {
+      header: '/odd/place',
+      path: '/.well-known/oauth-protected-resource/mcp',
+      root: '/.well-known/oauth-protected-resource',
+    };
     const path = places[place as keyof typeof places];
     const world = await authorizationWorld({
       challenge: (origin) => (place === 'header' ? `Bearer resource_metadata="${origin}${path}"` : 'Bearer'),
@@ -234,7 +243,8 @@ describe('discovery', () => {
 
   test('A1 an outage of the metadata is an error and leads to no guessed endpoint', async () => {
     const world = await authorizationWorld({
-      takeOverMcp: (hit, response) => (hit.path.startsWith('/.well-known/') ? json(response, 503, {}) : false),
+      takeOverMcp: (hit, response) =>
+        hit.path.startsWith('/.well-known/') ? json(response, 503, {}) : false,
     });
     await inWorld(
       world,
@@ -261,7 +271,9 @@ describe('discovery', () => {
   });
 
   test('A-3 an issuer may differ by the slash after its host', async () => {
-    const world = await authorizationWorld({ issuer: (document) => ({ ...document, issuer: `${document.issuer}/` }) });
+    const world = await authorizationWorld({
+      issuer: (document) => ({ ...document, issuer: `${document.issuer}/` }),
+    });
     await inWorld(world, async (manager) => {
       expect((await manager.connect('w')).state).toBe('connected');
     });
@@ -393,7 +405,10 @@ describe('discovery', () => {
           await manager.connect('w');
           await pause(1100);
           await call(manager);
-          const sent = [...world.at('/authorize').map(({ query }) => query), ...world.at('/token').map(({ form }) => form)];
+          const sent = [
+            ...world.at('/authorize').map(({ query }) => query),
+            ...world.at('/token').map(({ form }) => form),
+          ];
           expect(sent.length).toBeGreaterThanOrEqual(3);
           for (const one of sent) expect(one.get('resource')).toBe(expected(world));
         },
@@ -437,7 +452,9 @@ describe('clients', () => {
           moved = true;
           world.tokens.clear();
           const error = await caught(call(manager));
-          const shown = JSON.stringify(other.hits.slice(before).map(({ body, headers, query }) => [body, headers, String(query)]));
+          const shown = JSON.stringify(
+            other.hits.slice(before).map(({ body, headers, query }) => [body, headers, String(query)]),
+          );
           for (const secret of world.secrets) expect(shown).not.toContain(secret);
           expect(shown).not.toContain('known-');
           if (oauth) expect(error).toMatchObject({ code: 'AUTH_ISSUER_MISMATCH' });
@@ -476,7 +493,8 @@ describe('clients', () => {
       const world = await authorizationWorld({
         challenge: () => (challenge ? `Bearer scope="${challenge}"` : 'Bearer'),
         resource: (document) => ({ ...document, scopes_supported: supported }),
-        issuer: (document) => (offline ? { ...document, scopes_supported: ['offline_access', 'x'] } : document),
+        issuer: (document) =>
+          offline ? { ...document, scopes_supported: ['offline_access', 'x'] } : document,
       });
       await inWorld(
         world,
@@ -537,7 +555,7 @@ describe('tokens', () => {
     }
     expect(world.at('/authorize').length).toBe(1);
     const folder = join(stateDir, 'tokens');
-    const [file] = readdirSync(folder).filter((name) => name.endsWith('.json'));
+    const file = readdirSync(folder).find((name) => name.endsWith('.json'))!;
     expect(file).toMatch(/^[A-Za-z0-9]+\.json$/);
     expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
@@ -642,7 +660,12 @@ describe('tokens', () => {
       challenge: () => 'Bearer scope="read"',
       takeOverMcp: (hit, response) =>
         hit.body.includes('"tools/call"')
-          ? json(response, 403, {}, { 'www-authenticate': 'Bearer error="insufficient_scope", scope="write"' })
+          ? json(
+              response,
+              403,
+              {},
+              { 'www-authenticate': 'Bearer error="insufficient_scope", scope="write"' },
+            )
           : false,
     });
     await inWorld(never, async (manager) => {
@@ -656,7 +679,8 @@ describe('tokens', () => {
 
   test('A-10 AUTH-61 a token that is refused right after the login is not asked for again', async () => {
     const world = await authorizationWorld({
-      takeOverMcp: (hit, response) => (hit.path === '/mcp' ? json(response, 401, {}, { 'www-authenticate': 'Bearer' }) : false),
+      takeOverMcp: (hit, response) =>
+        hit.path === '/mcp' ? json(response, 401, {}, { 'www-authenticate': 'Bearer' }) : false,
     });
     await inWorld(world, async (manager) => {
       expect(await caught(manager.connect('w'))).toMatchObject({ code: 'AUTH_REQUIRED' });
@@ -668,7 +692,9 @@ describe('tokens', () => {
   test('OAU-02 a login that ended is a state: a call without hope leads to needs-auth', async () => {
     const world = await authorizationWorld({
       takeOver: (hit, response) =>
-        hit.form.get('grant_type') === 'refresh_token' ? json(response, 400, { error: 'invalid_grant' }) : false,
+        hit.form.get('grant_type') === 'refresh_token'
+          ? json(response, 400, { error: 'invalid_grant' })
+          : false,
     });
     await inWorld(
       world,
@@ -698,11 +724,17 @@ describe('tokens', () => {
         response.writeHead(202).end();
         if (id === undefined) return true;
         const results: Record<string, unknown> = {
-          initialize: { protocolVersion: '2024-11-05', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } },
+          initialize: {
+            protocolVersion: '2024-11-05',
+            capabilities: { tools: {} },
+            serverInfo: { name: 's', version: '1' },
+          },
           'tools/list': { tools: [{ name: 'echo', inputSchema: { type: 'object' } }] },
           'tools/call': { content: [] },
         };
-        stream?.write(`event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', id, result: results[method] ?? {} })}\n\n`);
+        stream?.write(
+          `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', id, result: results[method] ?? {} })}\n\n`,
+        );
         return true;
       },
     });
@@ -735,9 +767,17 @@ test('SEC-03 B-142 no secret of a login is in any event, error, report, status o
           : false;
       const error = await caught(call(manager));
       seen.push(inspect(error, { depth: 9 }), JSON.stringify(error), String(error.stack));
-      seen.push(inspect(manager, { depth: 9 }), JSON.stringify(manager.status()), JSON.stringify(manager.configReport()));
+      seen.push(
+        inspect(manager, { depth: 9 }),
+        JSON.stringify(manager.status()),
+        JSON.stringify(manager.configReport()),
+      );
     },
-    { stateDir, oauth: { clientId: 'known-client', clientSecret: 'known-secret' }, auditLog: join(stateDir, 'audit.jsonl') },
+    {
+      stateDir,
+      oauth: { clientId: 'known-client', clientSecret: 'known-secret' },
+      auditLog: join(stateDir, 'audit.jsonl'),
+    },
   );
   seen.push(readFileSync(join(stateDir, 'audit.jsonl'), 'utf8'));
   const text = seen.join('\n');
