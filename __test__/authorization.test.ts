@@ -785,26 +785,6 @@ test('SEC-03 B-142 no secret of a login is in any event, error, report, status o
   expect(found.map((secret) => secret.split('-')[0])).toEqual([]);
 });
 
-describe('PXY-01', () => {
-  test('the account token is presented and fetched anew after a 401', async () => {
-    const world = await authorizationWorld();
-    const asked: boolean[] = [];
-    let token = 'first';
-    const manager = {
-      servers: { w: { type: 'claudeai-proxy' as const, url: world.url, id: 'c1' } },
-      getConnectorToken: ({ forceRefresh }: { forceRefresh: boolean }) => {
-        asked.push(forceRefresh);
-        if (forceRefresh) world.tokens.add((token = 'second'));
-        return token;
-      },
-    };
-    await withManager(manager, async (own) => {
-      expect((await own.connect('w')).state).toBe('connected');
-      expect(asked).toEqual([false, true]);
-    });
-  });
-});
-
 test('A-1 several processes share one store of a rotating server without ending the family', async () => {
   const world = await authorizationWorld({ life: 2, rotate: true });
   const stateDir = temporaryDirectory();
