@@ -342,6 +342,19 @@ describe('discovery', () => {
     });
   });
 
+  test('B-044 policy holds for authorization servers: denied ones are not asked', async () => {
+    const world = await authorizationWorld();
+    const policy = { deniedMcpServers: [{ serverUrl: `${world.issuer}/*` }] };
+    await inWorld(
+      world,
+      async (manager) => {
+        expect(await caught(manager.connect('w'))).toMatchObject({ code: 'POLICY_DENIED' });
+        expect(world.hits).toEqual([]);
+      },
+      { policy },
+    );
+  });
+
   test('B-130 AUTH-41 no S256, no login; nothing is retried without a verifier', async () => {
     for (const methods of [['plain'], undefined]) {
       const world = await authorizationWorld({

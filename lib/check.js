@@ -232,6 +232,7 @@ module.exports = {
   optionalBoolean,
   optionalChoice,
   optionalCount,
+  optionalFunction,
   optionalMillis,
   optionalObject,
   optionalString,

@@ -17,6 +17,7 @@ use super::session::{self, Identity, Need, Session, State};
 use super::settings::{Grant, OAuthSettings};
 use super::store::TokenStore;
 use super::web::{Form, Web};
+use crate::config::policy::UrlGate;
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, QuestionKind};
 use crate::runtime::lock;
@@ -41,6 +42,8 @@ pub struct Parts {
     pub network: Network,
     /// What the server may lead to.
     pub guard: Guard,
+    /// What policy lets through.
+    pub gate: UrlGate,
     /// Where logins are kept.
     pub store: Arc<TokenStore>,
     /// Who asks people.
@@ -65,7 +68,7 @@ impl ServerAuth {
         let session = Session {
             identity: Identity { server: parts.server, url: parts.url, host_name: parts.host_name },
             settings: parts.settings,
-            web: Web::new(parts.network, parts.guard),
+            web: Web::new(parts.network, parts.guard, parts.gate),
             store: parts.store,
             host: parts.host,
             key,

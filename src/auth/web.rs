@@ -11,6 +11,7 @@ use http::header::{
 use serde_json::Value;
 use url::Url;
 
+use crate::config::policy::UrlGate;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
 use crate::transport::connector::Network;
@@ -32,6 +33,7 @@ const SHOWN: usize = 300;
 pub struct Web {
     network: Network,
     guard: Guard,
+    gate: UrlGate,
 }
 
 /// A document, or that there is none.
@@ -82,16 +84,18 @@ impl Form {
 
 impl Web {
     /// A way through `network`.
-    pub fn new(network: Network, guard: Guard) -> Self {
-        Self { network, guard }
+    pub fn new(network: Network, guard: Guard, gate: UrlGate) -> Self {
+        Self { network, guard, gate }
     }
 
     /// Checks a URL that a server named.
     ///
     /// # Errors
-    /// `URL_REFUSED`.
+    /// `URL_REFUSED`, `POLICY_DENIED`.
     pub fn check(&self, text: &str, what: &str) -> Result<Url, McpError> {
-        self.guard.check(text, what)
+        let url = self.guard.check(text, what)?;
+        self.gate.check_login(&url)?;
+        Ok(url)
     }
 
     /// Fetches a document. 4xx means that it is not there; everything that may pass is an error, so that an outage
@@ -102,7 +106,7 @@ impl Web {
     pub async fn get(&self, url: &Url, version: Option<&'static str>) -> Result<Fetched, McpError> {
         let mut url = url.clone();
         for _ in 0..=MOST_HOPS {
-            self.guard.check(url.as_str(), "the metadata URL")?;
+            self.check(url.as_str(), "the metadata URL")?;
             let mut headers = HeaderMap::new();
             if let Some(version) = version {
                 let name = HeaderName::from_static("mcp-protocol-version");
@@ -162,7 +166,7 @@ impl Web {
     }
 
     async fn post(&self, url: &Url, headers: HeaderMap, body: String) -> Result<Posted, McpError> {
-        self.guard.check(url.as_str(), "the endpoint")?;
+        self.check(url.as_str(), "the endpoint")?;
         let request = Request { url: url.clone(), method: Method::POST, headers, body: Bytes::from(body) };
         let mut response = self.send(request).await?;
         if response.status().is_redirection() {

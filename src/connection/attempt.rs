@@ -114,7 +114,24 @@ pub(super) struct Refused {
     pub(super) status: Option<u16>,
 }
 
+/// Opens one way; once more where a login was given for a stream that its refusal had ended (SSE-02).
 async fn open_one(
+    shared: &Arc<Shared>,
+    generation: u64,
+    way: Way<'_>,
+    deadline: &Deadline,
+    abandon: &mut oneshot::Receiver<()>,
+) -> Result<Live, Refused> {
+    let first = open_once(shared, generation, way, deadline, abandon).await;
+    match &first {
+        Err(refused) if refused.error.code() == ErrorCode::AuthRequired && shared.access.is_logged_in() => {
+            open_once(shared, generation, way, deadline, abandon).await
+        }
+        _ => first,
+    }
+}
+
+async fn open_once(
     shared: &Arc<Shared>,
     generation: u64,
     way: Way<'_>,

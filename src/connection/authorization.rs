@@ -33,9 +33,8 @@ impl Access {
         host: &Arc<dyn Host>,
         store: &Arc<TokenStore>,
     ) -> Self {
-        let remote = match &spec.transport {
-            TransportSpec::Http(remote) | TransportSpec::Sse(remote) => remote,
-            _ => return Self::default(),
+        let (TransportSpec::Http(remote) | TransportSpec::Sse(remote)) = &spec.transport else {
+            return Self::default();
         };
         if brings_its_own(remote) {
             return Self::default();
@@ -64,11 +63,19 @@ impl Access {
             settings: oauth,
             network,
             guard,
+            gate: settings.gate.of(&spec.name),
             store: Arc::clone(store),
             host: Arc::clone(host),
         }));
         let authorizer: Arc<dyn Authorizer> = Arc::<ServerAuth>::clone(&login);
         Self { login: Some(login), authorizer: Some(authorizer), problem: None }
+    }
+}
+
+impl Access {
+    /// Whether there is a login that nobody has refused.
+    pub(super) fn is_logged_in(&self) -> bool {
+        self.login.as_ref().is_some_and(|login| login.storage().is_some() && !login.is_needed())
     }
 }
 

@@ -186,19 +186,24 @@ impl Manager {
             output_dir: Mutex::default(),
             this: Weak::clone(this),
         });
-        if manager.options.tokens == TokenChoice::Keychain {
-            manager.diagnose(&Diagnostic::warning(
+        manager.report_options();
+        Ok(manager)
+    }
+
+    /// Tells of options that have no effect.
+    fn report_options(&self) {
+        if self.options.tokens == TokenChoice::Keychain {
+            self.diagnose(&Diagnostic::warning(
                 "KEYCHAIN_UNAVAILABLE",
                 "no keychain is supported on this platform yet: logins are kept in memory",
             ));
         }
-        for name in &manager.options.unknown {
-            manager.diagnose(&Diagnostic::warning(
+        for name in &self.options.unknown {
+            self.diagnose(&Diagnostic::warning(
                 "UNKNOWN_OPTION",
                 format!("the option \"{name}\" is not known"),
             ));
         }
-        Ok(manager)
     }
 
     /// The letters for JavaScript.

@@ -167,7 +167,7 @@ mod tests {
     fn auth_61_only_a_challenge_with_that_error_asks_for_more_scopes() {
         for (field, expected) in [
             (r#"Bearer error="insufficient_scope", scope="a""#, true),
-            (r#"DPoP error=insufficient_scope"#, true),
+            ("DPoP error=insufficient_scope", true),
             (r#"Bearer error_description="not insufficient_scope""#, false),
             (r#"Basic error="insufficient_scope""#, false),
             ("Bearer", false),
