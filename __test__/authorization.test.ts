@@ -241,6 +241,31 @@ describe('discovery', () => {
     });
   });
 
+  test('G3 A-7 pages instead of metadata lead to the endpoints of 2025-03-26', async () => {
+    const world = await authorizationWorld({
+      takeOverMcp: async (hit, response) => {
+        if (hit.path.startsWith('/.well-known/')) {
+          response.writeHead(200, { 'content-type': 'text/html' }).end('<html>');
+          return true;
+        }
+        if (!['/authorize', '/token', '/register'].includes(hit.path)) return false;
+        const answer = await fetch(`${world.issuer}${hit.path}?${hit.query}`, {
+          method: hit.method,
+          body: hit.method === 'POST' ? hit.body : undefined,
+          redirect: 'manual',
+        });
+        response.writeHead(answer.status, { location: answer.headers.get('location') ?? '' });
+        response.end(await answer.text());
+        return true;
+      },
+    });
+    await inWorld(world, async (manager) => {
+      expect((await manager.connect('w')).state).toBe('connected');
+      const asked = world.mcpHits.find(({ path }) => path === '/.well-known/oauth-authorization-server')!;
+      expect(asked.headers['mcp-protocol-version']).toBe('2025-03-26');
+    });
+  });
+
   test('A1 an outage of the metadata is an error and leads to no guessed endpoint', async () => {
     const world = await authorizationWorld({
       takeOverMcp: (hit, response) =>
@@ -448,6 +473,32 @@ describe('clients', () => {
       options,
     );
     expect(world.at('/register').length).toBe(2);
+  });
+
+  test('A-11 localhost is tried where the address is refused', async () => {
+    const world = await authorizationWorld({
+      takeOver: (hit, response) =>
+        hit.path === '/register' && hit.body.includes('127.0.0.1')
+          ? json(response, 400, { error: 'invalid_redirect_uri' })
+          : false,
+    });
+    await inWorld(world, async (manager) => {
+      expect((await manager.connect('w')).state).toBe('connected');
+      expect(world.at('/authorize')[0].query.get('redirect_uri')).toMatch(
+        /^http:\/\/localhost:\d+\/callback$/,
+      );
+    });
+  });
+
+  test('AUTH-25 a server that registers nobody asks for a client id', async () => {
+    const world = await authorizationWorld({
+      issuer: (document) => ({ ...document, registration_endpoint: undefined }),
+    });
+    await inWorld(world, async (manager) => {
+      const error = await caught(manager.connect('w'));
+      expect(error).toMatchObject({ code: 'AUTH_FAILED' });
+      expect(error.message).toContain('oauth.clientId');
+    });
   });
 
   test('B-132 AUTH-33 AUTH-34 nothing of one issuer is shown to another', async () => {
