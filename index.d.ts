@@ -1122,7 +1122,6 @@ export interface CallOptions {
 
 // ── The manager ─────────────────────────────────────────────────────────────────────────────────────────
 
-/** Events of {@link McpManager} and what their listeners get. */
 /**
  * Is told where a person may log in, and gives nothing (somebody opens a browser; the loopback listener or
  * `completeAuthorization` finishes) or the URL the person was sent back to. The URL is `https`, or `http` on this machine;
@@ -1149,6 +1148,7 @@ export interface TokenStore {
   lock?<T>(key: string, body: () => Promise<T>): Promise<T>;
 }
 
+/** Events of {@link McpManager} and what their listeners get. */
 export interface McpManagerEvents {
   /** A server changed its state. `time` is in ms since the epoch. */
   status: [ServerStatus & { from?: ConnectionState; time: number }];

@@ -78,6 +78,7 @@ const EVENTS = [
   'resourceUpdated',
   'log',
   'diagnostic',
+  'authRequired',
   'callProgress',
   'configChanged',
 ];
@@ -115,6 +116,9 @@ const METHODS = [
   'complete',
   'setLogLevel',
   'setRoots',
+  'authenticate',
+  'completeAuthorization',
+  'logout',
   'request',
 ];
 
