@@ -105,6 +105,7 @@ const METHODS = [
   'listTools',
   'callTool',
   'callTools',
+  'searchTools',
   'listPrompts',
   'getPrompt',
   'runSlashCommand',
