@@ -64,13 +64,72 @@ export interface TlsOptions {
   insecureSkipVerify?: boolean;
 }
 
+/**
+ * How to log in at a server over HTTP. Nothing of it is needed for servers that describe themselves; see
+ * `docs/authentication.md`.
+ */
+export interface OAuthConfig {
+  /** Id of a client that was registered beforehand. Default: a metadata document, else a registration by this package. */
+  clientId?: string;
+  /** Its secret; never shown. */
+  clientSecret?: string;
+  /** `https` URL of a client id metadata document; used where the authorization server takes such. */
+  clientMetadataUrl?: string;
+  /** Scopes to ask for. Default: those of the server's refusal, else those of its metadata, else none. */
+  scopes?: string[];
+  /** What is sent as `resource`; `false` sends nothing. Default: what the server's metadata says, verbatim. */
+  resource?: string | false;
+  /** Issuer that the authorization server's metadata has to name. Default: the one that the server names. */
+  expectedIssuer?: string;
+  /** Where the authorization server's metadata is. Default: the well-known places. */
+  authServerMetadataUrl?: string;
+  /** Go on where the metadata does not say that PKCE is known. Default `false`. */
+  allowUnadvertisedPkce?: boolean;
+  /** Host of the redirect URI: `127.0.0.1`, `::1` or `localhost`. Default `127.0.0.1`, then `localhost` where that is refused. */
+  callbackHost?: string;
+  /** Port of the redirect URI. Default: a free one. A port that is taken is `AUTH_FAILED`. */
+  callbackPort?: number;
+  /** Path of the redirect URI. Default `/callback`. */
+  callbackPath?: string;
+  /** A whole redirect URI instead; nothing listens then, and the answer comes through `onAuthorizationUrl` or `completeAuthorization`. */
+  redirectUri?: string;
+  /** Bind tokens to a key of this client (DPoP, RFC 9449). Default `false`. */
+  dpop?: boolean;
+  /** The client logs in by itself; `clientId` is needed. */
+  clientCredentials?:
+    | { method: 'basic' | 'post' }
+    | {
+        method: 'private_key_jwt';
+        /** PKCS#8 key as PEM text. */
+        privateKeyPem: string;
+        /** `ES256`, `ES384`, `EdDSA`, `RS256`, `RS384`, `RS512`, `PS256`, `PS384` or `PS512`. */
+        algorithm: string;
+      };
+  /** The enterprise's identity provider vouches for the person; `clientId` is needed. */
+  enterpriseManaged?: {
+    /** Issuer of the identity token. */
+    idpIssuer: string;
+    /** Where the identity token is exchanged. */
+    idpTokenEndpoint: string;
+    /** Client id at the identity provider. */
+    idpClientId: string;
+    /** Identity token of the person. */
+    idToken: string;
+  };
+  /** A workload's own token vouches for it; `clientId` is needed. */
+  workloadIdentity?: {
+    /** The workload's JWT, for the authorization server's issuer. */
+    assertion: string;
+  };
+}
+
 /** A server over Streamable HTTP; where that is refused, over the older event stream (see `transport` of the status). */
 export interface HttpServerConfig extends CommonServerConfig {
   /** May be left out when `url` is there. */
   type?: 'http' | 'streamable-http';
   /** `https://` or `http://` URL without user name and password. */
   url: string;
-  /** Headers of every request; their values never show in reports, logs and errors. */
+  /** Headers of every request; their values never show in reports, logs and errors. With `Authorization` no login starts. */
   headers?: Record<string, string>;
   /**
    * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
@@ -79,6 +138,8 @@ export interface HttpServerConfig extends CommonServerConfig {
    * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
    */
   headersHelper?: string | string[];
+  /** How to log in; `false` never does. Default: by what the server says of itself. */
+  oauth?: OAuthConfig | false;
 }
 
 /** A server over HTTP with server-sent events, the way of 2024-11-05. */
@@ -87,7 +148,7 @@ export interface SseServerConfig extends CommonServerConfig {
   type: 'sse';
   /** URL of the event stream. */
   url: string;
-  /** Headers of every request; their values never show in reports, logs and errors. */
+  /** Headers of every request; their values never show in reports, logs and errors. With `Authorization` no login starts. */
   headers?: Record<string, string>;
   /**
    * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
@@ -96,6 +157,8 @@ export interface SseServerConfig extends CommonServerConfig {
    * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
    */
   headersHelper?: string | string[];
+  /** How to log in; `false` never does. Default: by what the server says of itself. */
+  oauth?: OAuthConfig | false;
 }
 
 /** A server that runs as a child process and speaks over its standard input and output. */
@@ -281,6 +344,17 @@ export interface McpManagerOptions {
    * Without it servers are told that the host has no model for them.
    */
   onSampling?: (request: SamplingRequest) => JsonObject | Promise<JsonObject>;
+  /**
+   * Told where a person may log in when a server wants that; logins then start by themselves, at most three in five
+   * minutes and server. Without it such servers are `needs-auth` and nothing opens. The clocks of open calls stand still
+   * meanwhile; a login waits ten minutes.
+   */
+  onAuthorizationUrl?: OnAuthorizationUrl;
+  /**
+   * Where logins are kept: `file` in `stateDir` (mode 0600), `memory`, `keychain` (not supported on any platform yet: a
+   * warning `KEYCHAIN_UNAVAILABLE`, and memory), or the host's own. Default `auto`: files where there is a `stateDir`.
+   */
+  tokenStore?: 'auto' | 'keychain' | 'file' | 'memory' | TokenStore;
   /** Rounds of questions that a server may ask within one request. Default 10. Above it: `ELICITATION_LIMIT`. */
   maxInputRounds?: number;
   /**
@@ -690,6 +764,8 @@ export interface ServerStatus {
   httpStatus?: number;
   /** `false`: any certificate is accepted (`tls.insecureSkipVerify`). */
   tlsVerified?: boolean;
+  /** Where the login at this server is kept, while there is one. */
+  tokenStorage?: 'keychain' | 'file' | 'memory' | 'host';
   /** First bytes of output that is not of the protocol. */
   firstBytes?: string;
   /** What a person can do about it. */
@@ -1046,6 +1122,32 @@ export interface CallOptions {
 
 // ── The manager ─────────────────────────────────────────────────────────────────────────────────────────
 
+/**
+ * Is told where a person may log in, and gives nothing (somebody opens a browser; the loopback listener or
+ * `completeAuthorization` finishes) or the URL the person was sent back to. The URL is `https`, or `http` on this machine;
+ * open it without a shell.
+ */
+export type OnAuthorizationUrl = (request: {
+  /** Name of the server. */
+  server: string;
+  /** Where to log in. */
+  url: string;
+  /** Aborted when the login is over. */
+  signal: AbortSignal;
+}) => void | string | Promise<void | string>;
+
+/** Where logins are kept. Keys are opaque; values are secrets. */
+export interface TokenStore {
+  /** The value of a key, or `null`. */
+  get(key: string): Promise<string | null> | string | null;
+  /** Keeps a value. */
+  set(key: string, value: string): Promise<void> | void;
+  /** Removes a value; one that is not there is no error. */
+  delete(key: string): Promise<void> | void;
+  /** Runs `body` while nobody else, in any process, runs one for this key. Without it only this process is kept in order. */
+  lock?<T>(key: string, body: () => Promise<T>): Promise<T>;
+}
+
 /** Events of {@link McpManager} and what their listeners get. */
 export interface McpManagerEvents {
   /** A server changed its state. `time` is in ms since the epoch. */
@@ -1062,6 +1164,8 @@ export interface McpManagerEvents {
   log: [{ server: string; source: 'stderr' | 'protocol'; level: string; logger?: string; data: Json }];
   /** Something worth telling that is not an error of a call. */
   diagnostic: [Diagnostic];
+  /** A server waits for a login. */
+  authRequired: [{ server: string; reason: string }];
   /** A tool call has been running for another 30 s. */
   callProgress: [{ server: string; tool: string; elapsedMs: number }];
   /** The configuration in force changed: by a reload, a watched file, an approval, an added or removed server. */
@@ -1334,6 +1438,27 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   setLogLevel(server: string, level: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Replaces the roots and tells every connected server. */
   setRoots(roots: string[], options?: { signal?: AbortSignal }): Promise<void>;
+  /**
+   * Has a person log in at a server, then connects; one that needs no login is only connected. Without any
+   * `onAuthorizationUrl` it rejects with `AUTH_REQUIRED`, whose `authorizationUrl` is where to log in; the login then
+   * waits ten minutes for `completeAuthorization`.
+   * @throws McpAuthError `AUTH_REQUIRED`, `AUTH_FAILED`, `AUTH_ISSUER_MISMATCH`, `AUTH_STORE_FAILED`; McpConnectionError `URL_REFUSED`.
+   */
+  authenticate(
+    server: string,
+    options?: { onAuthorizationUrl?: OnAuthorizationUrl; signal?: AbortSignal },
+  ): Promise<ServerStatus>;
+  /**
+   * Finishes the login that waits with the URL that the person was sent back to. A URL of another login is refused and
+   * the login goes on waiting. @throws McpAuthError `AUTH_FAILED`, `AUTH_ISSUER_MISMATCH`.
+   */
+  completeAuthorization(
+    server: string,
+    redirectUrl: string,
+    options?: { signal?: AbortSignal },
+  ): Promise<ServerStatus>;
+  /** Forgets the login at a server, gives its tokens back where the server takes them, and lets the connection go. @throws McpAuthError `AUTH_STORE_FAILED`. */
+  logout(server: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Any request of the protocol, raw. `tools/call` passes permission as ever. @throws McpRpcError `RPC_ERROR`, `CAPABILITY_MISSING`. */
   request(server: string, method: string, params?: object, options?: CallOptions): Promise<JsonObject>;
 }
@@ -1446,7 +1571,7 @@ export class McpPermissionError extends McpError {
 }
 /** The server asks for a login, or the login failed. */
 export class McpAuthError extends McpError {
-  /** Where a person can log in. */
+  /** Where a person can log in; then `completeAuthorization()` finishes the login. */
   readonly authorizationUrl?: string;
   /** Scope that is missing. */
   readonly requiredScope?: string;

@@ -31,6 +31,12 @@ const busy = new Set();
 
 /** How each question of the native half is put to the host. */
 const QUESTIONS = {
+  onAuthorizationUrl: (host, { login, ...body }, signal, logins) =>
+    login === null ? host.onAuthorizationUrl({ ...body, signal }) : logins.get(login)?.({ ...body, signal }),
+  'tokenStore.get': ({ tokenStore }, { key }) => tokenStore.get(key),
+  'tokenStore.set': async ({ tokenStore }, { key, value }) => void (await tokenStore.set(key, value)),
+  'tokenStore.delete': async ({ tokenStore }, { key }) => void (await tokenStore.delete(key)),
+  'tokenStore.lock': ({ tokenStore }, { key }) => holdLock(tokenStore, key),
   onPermission: (host, body, signal) => host.onPermission({ ...body, signal }),
   onApproval: (host, body, signal) => host.onApproval({ ...body, signal }),
   'hooks.preToolUse': ({ hooks }, body, signal) => hooks.preToolUse({ ...body, signal }),
@@ -42,8 +48,30 @@ const QUESTIONS = {
     hooks.elicitationResult({ ...request, signal }, answer),
 };
 
+/** Locks of token stores that are held, by store and key: what lets each go. */
+const locks = new WeakMap();
+
+/** Takes a lock that the body of `lock` keeps until the native half gives it back. */
+function holdLock(store, key) {
+  return new Promise((resolve, reject) => {
+    const body = () =>
+      new Promise((release) => {
+        if (!locks.has(store)) locks.set(store, new Map());
+        locks.get(store).set(key, release);
+        resolve(null);
+      });
+    Promise.resolve(store.lock(key, body)).catch(reject);
+  });
+}
+
+function releaseLock({ tokenStore }, { key }) {
+  locks.get(tokenStore)?.get(key)?.();
+  locks.get(tokenStore)?.delete(key);
+}
+
 /** Every function of the options that the native half has to know of. */
 const CALLBACKS = [...Object.keys(QUESTIONS), 'auditLog'];
+QUESTIONS['tokenStore.unlock'] = releaseLock;
 
 /** The host's function of a name such as `onPermission` or `hooks.elicitation`. */
 function callbackOf(options, name) {
@@ -79,6 +107,9 @@ class McpManager extends EventEmitter {
   #exit;
   #sdk;
   #views = new Map();
+  /** Callbacks of logins under way, by number. */
+  #logins = new Map();
+  #nextLogin = 1;
 
   constructor(options = {}) {
     check.options(options);
@@ -436,6 +467,33 @@ class McpManager extends EventEmitter {
     return (await this.#afterToolUse(seen, input)).toWire();
   }
 
+  // ── authorisation ──────────────────────────────────────────────────────────────────────────────────────
+  async authenticate(server, options) {
+    check.string(server, 'server');
+    check.optionalObject(options, 'options');
+    const { onAuthorizationUrl } = options ?? {};
+    check.optionalFunction(onAuthorizationUrl, 'options.onAuthorizationUrl');
+    if (onAuthorizationUrl === undefined) return this.#ask('authenticate', { server }, options);
+    const login = this.#nextLogin++;
+    this.#logins.set(login, onAuthorizationUrl);
+    try {
+      return await this.#ask('authenticate', { server, login }, options);
+    } finally {
+      this.#logins.delete(login);
+    }
+  }
+
+  async completeAuthorization(server, redirectUrl, options) {
+    check.string(server, 'server');
+    check.string(redirectUrl, 'redirectUrl');
+    return this.#ask('completeAuthorization', { server, url: redirectUrl }, options);
+  }
+
+  async logout(server, options) {
+    check.string(server, 'server');
+    await this.#ask('logout', { server }, options);
+  }
+
   // ── letters ────────────────────────────────────────────────────────────────────────────────────────────
   #list(verb, options) {
     check.optionalObject(options, 'options');
@@ -560,7 +618,7 @@ class McpManager extends EventEmitter {
     this.#questions.set(question, controller);
     try {
       const host = view === null ? this.#callbacks : this.#views.get(view);
-      const answer = await QUESTIONS[callback](host, body, controller.signal);
+      const answer = await QUESTIONS[callback](host, body, controller.signal, this.#logins);
       this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
     } catch (error) {
       this.#native.answer(question, undefined, errors.describe(error));

@@ -78,6 +78,7 @@ const EVENTS = [
   'resourceUpdated',
   'log',
   'diagnostic',
+  'authRequired',
   'callProgress',
   'configChanged',
 ];
@@ -105,6 +106,7 @@ const METHODS = [
   'searchTools',
   'callTool',
   'callTools',
+  'searchTools',
   'listPrompts',
   'getPrompt',
   'runSlashCommand',
@@ -116,6 +118,9 @@ const METHODS = [
   'complete',
   'setLogLevel',
   'setRoots',
+  'authenticate',
+  'completeAuthorization',
+  'logout',
   'request',
 ];
 

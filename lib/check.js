@@ -110,6 +110,11 @@ function options(value) {
   ]) {
     optionalFunction(value[name], `options.${name}`);
   }
+  if (isObject(value.tokenStore)) {
+    for (const name of ['get', 'set', 'delete', 'lock']) {
+      optionalFunction(value.tokenStore[name], `options.tokenStore.${name}`);
+    }
+  }
   optionalObject(value.hooks, 'options.hooks');
   for (const name of ['elicitation', 'elicitationResult']) {
     optionalFunction(value.hooks?.[name], `options.hooks.${name}`);
@@ -227,6 +232,7 @@ module.exports = {
   optionalBoolean,
   optionalChoice,
   optionalCount,
+  optionalFunction,
   optionalMillis,
   optionalObject,
   optionalString,

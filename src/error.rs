@@ -257,6 +257,12 @@ pub struct Facts {
     /// Diagnostics of a configuration error, as JSON text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diagnostics: Option<Arc<RawValue>>,
+    /// Where a person may log in; it holds no secret of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authorization_url: Option<String>,
+    /// The scopes that a request would have needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required_scope: Option<String>,
     /// Name of the parameter of an `INVALID_ARGUMENT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,

@@ -3,6 +3,7 @@
 //! The map of the crate; ranks, flows and invariants stand in `ARCHITECTURE.md`.
 
 pub mod atomic_file;
+pub mod auth;
 #[cfg(feature = "binding")]
 mod binding;
 pub mod call;
@@ -28,4 +29,5 @@ mod testing;
 pub mod tool_search;
 pub mod transport;
 pub mod unicode;
+pub mod url_guard;
 pub mod words;

@@ -6,6 +6,7 @@
 pub mod inbound;
 pub mod input;
 pub mod listen;
+mod login;
 pub mod open;
 pub mod pages;
 pub mod progress;
@@ -15,6 +16,7 @@ mod tests;
 pub mod verdict;
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -36,6 +38,7 @@ use crate::transport::{CloseMode, Mirrored, Outgoing, RequestFailure, Transport}
 use crate::unicode;
 use input::InputDesk;
 use listen::ListenTable;
+use login::Logins;
 use open::Introduction;
 use progress::{ProgressSink, ProgressTable};
 
@@ -155,6 +158,18 @@ impl Client {
 
     /// One request and its answer, however often the method is sent in all.
     async fn leg(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
+        let mut logins = Logins::default();
+        loop {
+            let reply = self.send_once(request, params).await;
+            if let ControlFlow::Break(reply) =
+                logins.mend(self.transport.as_ref(), reply, request.deadline).await
+            {
+                return reply;
+            }
+        }
+    }
+
+    async fn send_once(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
         let outgoing = self.outgoing(request.method, params, &request.mirrored);
         let watched = self.tables.progress.watch(outgoing.id, request);
         tokio::select! {

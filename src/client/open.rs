@@ -3,12 +3,14 @@
 //! What an answer means is judged by `protocol::negotiation`; here it is asked, in the order of the era choice.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::login::Logins;
 use super::verdict::VerdictStore;
 use super::{Client, Negotiated, Tables, rpc_error};
 use crate::deadline::Deadline;
@@ -235,17 +237,24 @@ impl Talk<'_> {
         &self,
         version: ProtocolVersion,
     ) -> Result<(ProbeOutcome, Result<Discovery, Option<McpError>>), McpError> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let envelope = self.opening.introduction.envelope(version, None);
-        let frame = write::enveloped_request(id, "server/discover", &Params::default(), &envelope);
-        let mirrored = Mirrored { version: Some(version), ..mirrored("server/discover") };
-        let request = Outgoing { id, frame, cancellable: false, mirrored };
-        let reply = tokio::select! {
-            biased;
-            reply = self.opening.transport.request(request) => reply,
-            () = tokio::time::sleep(self.opening.probe) => return Ok((ProbeOutcome::Silence, Err(None))),
-            kind = self.opening.deadline.expired() => {
-                return Err(self.opening.deadline.error(kind, "the handshake"));
+        let mut logins = Logins::default();
+        let reply = loop {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let frame = write::enveloped_request(id, "server/discover", &Params::default(), &envelope);
+            let mirrored = Mirrored { version: Some(version), ..mirrored("server/discover") };
+            let request = Outgoing { id, frame, cancellable: false, mirrored };
+            let reply = tokio::select! {
+                biased;
+                reply = self.opening.transport.request(request) => reply,
+                () = tokio::time::sleep(self.opening.probe) => return Ok((ProbeOutcome::Silence, Err(None))),
+                kind = self.opening.deadline.expired() => {
+                    return Err(self.opening.deadline.error(kind, "the handshake"));
+                }
+            };
+            let transport = self.opening.transport.as_ref();
+            if let ControlFlow::Break(reply) = logins.mend(transport, reply, self.opening.deadline).await {
+                break reply;
             }
         };
         Ok(match reply {
@@ -274,14 +283,20 @@ impl Talk<'_> {
         let Opening { transport, introduction, deadline, .. } = &self.opening;
         let version = ProtocolVersion::LEGACY[0];
         let params = capability::initialize_params(version, introduction.features, &introduction.identity);
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = write::plain_request(id, "initialize", Some(&params));
-        // Never cancelled: a server that does not answer is closed instead (mcp:LIFE-09).
-        let request = Outgoing { id, frame, cancellable: false, mirrored: mirrored("initialize") };
-        let answer = tokio::select! {
-            biased;
-            answer = transport.request(request) => answer,
-            kind = deadline.expired() => return Err(Refused::Other(deadline.error(kind, "the handshake"))),
+        let mut logins = Logins::default();
+        let answer = loop {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let frame = write::plain_request(id, "initialize", Some(&params));
+            // Never cancelled: a server that does not answer is closed instead (mcp:LIFE-09).
+            let request = Outgoing { id, frame, cancellable: false, mirrored: mirrored("initialize") };
+            let answer = tokio::select! {
+                biased;
+                answer = transport.request(request) => answer,
+                kind = deadline.expired() => return Err(Refused::Other(deadline.error(kind, "the handshake"))),
+            };
+            if let ControlFlow::Break(answer) = logins.mend(transport.as_ref(), answer, deadline).await {
+                break answer;
+            }
         };
         read_answer(answer, version)
     }
@@ -290,7 +305,15 @@ impl Talk<'_> {
 /// What a failure on the way says about the era.
 fn outcome_of(error: &McpError) -> ProbeOutcome {
     match (error.code(), error.facts().status) {
-        (ErrorCode::AuthRequired | ErrorCode::AuthFailed, _) => ProbeOutcome::Unreached,
+        (
+            ErrorCode::AuthRequired
+            | ErrorCode::AuthFailed
+            | ErrorCode::AuthIssuerMismatch
+            | ErrorCode::AuthScopeInsufficient
+            | ErrorCode::AuthStoreFailed
+            | ErrorCode::UrlRefused,
+            _,
+        ) => ProbeOutcome::Unreached,
         (ErrorCode::MessageInvalid, _) => ProbeOutcome::Unreadable,
         (_, Some(status)) => ProbeOutcome::Status(status),
         (ErrorCode::ServerExited | ErrorCode::ConnectionLost, None) => ProbeOutcome::Ended,

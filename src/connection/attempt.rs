@@ -114,7 +114,24 @@ pub(super) struct Refused {
     pub(super) status: Option<u16>,
 }
 
+/// Opens one way; once more where a login was given for a stream that its refusal had ended (SSE-02).
 async fn open_one(
+    shared: &Arc<Shared>,
+    generation: u64,
+    way: Way<'_>,
+    deadline: &Deadline,
+    abandon: &mut oneshot::Receiver<()>,
+) -> Result<Live, Refused> {
+    let first = open_once(shared, generation, way, deadline, abandon).await;
+    match &first {
+        Err(refused) if refused.error.code() == ErrorCode::AuthRequired && shared.access.is_logged_in() => {
+            open_once(shared, generation, way, deadline, abandon).await
+        }
+        _ => first,
+    }
+}
+
+async fn open_once(
     shared: &Arc<Shared>,
     generation: u64,
     way: Way<'_>,
@@ -264,7 +281,11 @@ fn stdio_recipe(shared: &Shared, spec: &StdioSpec) -> StdioRecipe {
 /// Whether trying again may help (LIF-04).
 fn kind_of(error: &McpError) -> FailureKind {
     match error.code() {
-        ErrorCode::AuthRequired | ErrorCode::AuthScopeInsufficient => FailureKind::Challenge,
+        // Nothing but a person helps, and nobody is asked again and again.
+        ErrorCode::AuthRequired
+        | ErrorCode::AuthScopeInsufficient
+        | ErrorCode::AuthFailed
+        | ErrorCode::AuthIssuerMismatch => FailureKind::Challenge,
         ErrorCode::HttpStatus if remote::may_pass(error.facts().status) => FailureKind::Passing,
         ErrorCode::ConnectFailed if error.facts().rpc_code.is_some() => FailureKind::Lasting,
         ErrorCode::ConnectFailed
@@ -322,7 +343,10 @@ fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpEr
 impl Shared {
     /// The error without any secret of this server's definition.
     pub(crate) fn redact_error(&self, error: &McpError) -> McpError {
-        let message = self.redactor.redact(error.message()).into_owned();
+        let mut message = self.redactor.redact(error.message()).into_owned();
+        if let Some(login) = &self.access.login {
+            message = login.redactor().redact(&message).into_owned();
+        }
         let facts = error.facts().clone();
         let redacted = McpError::new(error.code(), message).with(|target| {
             *target = facts;

@@ -4,6 +4,7 @@
 //! pure function in `state` and publishes what others may see.
 
 pub mod attempt;
+mod authorization;
 pub mod backoff;
 pub mod catalog;
 pub mod lists;
@@ -25,6 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::auth::{ServerAuth, TokenStore};
 use crate::client::Client;
 use crate::client::inbound::{ListKind, ServerListener};
 use crate::client::verdict::VerdictStore;
@@ -40,6 +42,7 @@ use crate::protocol::tool::ToolDefinition;
 use crate::runtime::{read, write};
 use crate::secret::Redactor;
 use crate::transport::CloseMode;
+use authorization::Access;
 use catalog::Catalog;
 use manifest::Manifest;
 use settings::ConnectionSettings;
@@ -111,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) listener: Arc<dyn ConnectionListener>,
     pub(crate) roots: Arc<RwLock<Vec<String>>>,
     pub(crate) redactor: Redactor,
+    /// Who holds the tokens.
+    access: Access,
     pub(crate) catalog: Catalog,
     pub(crate) subscriptions: Subscriptions,
     /// Where the lists of a server that starts late are kept.
@@ -144,6 +149,8 @@ pub struct Parts {
     pub verdicts: Arc<dyn VerdictStore>,
     /// Where the lists are kept, for a server that starts late (LIF-09).
     pub manifest: Option<Manifest>,
+    /// Where logins are kept.
+    pub tokens: Arc<TokenStore>,
 }
 
 /// Handle of one configured server.
@@ -164,6 +171,7 @@ impl Connection {
         let shared = Arc::new(Shared {
             redactor: parts.spec.redactor(),
             catalog: Catalog::recalled(parts.manifest.as_ref(), &parts.spec),
+            access: Access::of(&parts.spec, &parts.settings, &parts.host, &parts.tokens),
             subscriptions: Subscriptions::default(),
             manifest: parts.manifest,
             verdicts: parts.verdicts,
@@ -194,6 +202,11 @@ impl Connection {
     /// Settings in force for this server.
     pub fn settings(&self) -> &Arc<ConnectionSettings> {
         &self.shared.settings
+    }
+
+    /// The login at the server, where one is possible.
+    pub fn login(&self) -> Option<&Arc<ServerAuth>> {
+        self.shared.access.login.as_ref()
     }
 
     /// What the server offers.
@@ -284,6 +297,9 @@ impl Connection {
 
     /// Ends the connection for good; open requests fail with `reason`. Resolves when nothing is left of it.
     pub async fn close(&self, mode: CloseMode, reason: McpError) {
+        if let Some(login) = self.login() {
+            login.end_logins();
+        }
         let (reply, answer) = oneshot::channel();
         if self.send(Command::Close { mode, reason, reply }).await.is_ok() {
             let _ = answer.await;

@@ -80,6 +80,9 @@ fn recipe(
     headers: Vec<(String, Secret<String>)>,
 ) -> Result<HttpRecipe, McpError> {
     let settings = &shared.settings;
+    if let Some(problem) = &shared.access.problem {
+        return Err(problem.clone());
+    }
     let url = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url =
         url.ok_or_else(|| McpError::new(ErrorCode::ConfigInvalid, "the url is no http or https URL"))?;
@@ -87,6 +90,7 @@ fn recipe(
         url,
         headers,
         credentials: None,
+        authorizer: shared.access.authorizer.clone(),
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),

@@ -215,6 +215,10 @@ fn while_ready(
 ) -> (State, Vec<Effect>) {
     let proven = now - since >= PROVEN_AFTER;
     match event {
+        // Only a login helps (OAU-02).
+        Event::Lost(error) if error.code() == ErrorCode::AuthRequired => {
+            (State::NeedsAuth { error }, vec![Effect::CloseClient])
+        }
         Event::Lost(error) => {
             let failed = if proven { 1 } else { tries };
             // A server that forgot the session is there: only a new handshake is missing (CAL-01).

@@ -163,6 +163,8 @@ impl<'a> Snapshot<'a> {
         }
         put(&mut status, "nextRetryAt", view.next_retry_at);
         put(&mut status, "lastContactAt", view.last_contact);
+        let storage = self.shared.access.login.as_ref().and_then(|login| login.storage());
+        put(&mut status, "tokenStorage", storage);
         if let Some(transport) = &view.transport {
             let evidence = transport.evidence();
             if view.state == PublicState::Connected {
@@ -238,7 +240,9 @@ fn hint(error: &McpError) -> Option<&'static str> {
             "Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers",
         ),
         ErrorCode::ServerExited => Some("See stderrTail for the server's own words"),
-        ErrorCode::AuthRequired => Some("Log in, or add an Authorization header to the server's definition"),
+        ErrorCode::AuthRequired | ErrorCode::AuthFailed | ErrorCode::AuthIssuerMismatch => {
+            Some("Log in with authenticate(), or add an Authorization header to the server's definition")
+        }
         ErrorCode::HttpStatus if error.facts().status == Some(404) => {
             Some("Check the path of the URL; many servers answer at /mcp or /sse")
         }
@@ -282,6 +286,13 @@ impl Shared {
         let remote = !matches!(self.spec.transport.kind(), "stdio" | "sdk");
         let tls = self.spec.tls.as_ref().or(self.settings.tls.as_ref());
         remote && tls.is_some_and(|tls| tls.insecure_skip_verify)
+    }
+
+    /// The `authRequired` event.
+    pub(crate) fn emit_auth_required(&self, error: &McpError) {
+        let mut members = String::from("\"reason\":");
+        push_string(&mut members, error.message());
+        self.emit("authRequired", &members, Some(format!("authRequired {}", self.spec.name)));
     }
 
     /// The `status` event: the whole status, where it came from, and when.

@@ -369,6 +369,9 @@ impl Supervisor {
         self.publish.send_replace(readiness);
         if let (Some(from), Some(_)) = (changed, before) {
             self.shared.emit_status(from);
+            if let State::NeedsAuth { error } = &self.state {
+                self.shared.emit_auth_required(error);
+            }
             self.shared.listener.catalog_changed();
         }
     }

@@ -38,8 +38,20 @@ pub enum QuestionKind {
     Approval,
     /// The hook before a tool call. (POL-12)
     PreToolUse,
+    /// A visit to an authorization server. (OAU-02)
+    AuthorizationUrl,
     /// The token of the host's account. (CFG-14, PXY-01)
     ConnectorToken,
+    /// A record of the host's token store. (OAU-03)
+    StoreGet,
+    /// Keeps one.
+    StoreSet,
+    /// Removes one.
+    StoreDelete,
+    /// Takes the store's lock.
+    StoreLock,
+    /// Gives it back.
+    StoreUnlock,
 }
 
 impl QuestionKind {
@@ -52,7 +64,13 @@ impl QuestionKind {
         QuestionKind::Sampling,
         QuestionKind::Approval,
         QuestionKind::PreToolUse,
+        QuestionKind::AuthorizationUrl,
         QuestionKind::ConnectorToken,
+        QuestionKind::StoreGet,
+        QuestionKind::StoreSet,
+        QuestionKind::StoreDelete,
+        QuestionKind::StoreLock,
+        QuestionKind::StoreUnlock,
     ];
 
     /// Name of the host's callback.
@@ -65,7 +83,13 @@ impl QuestionKind {
             QuestionKind::Sampling => "onSampling",
             QuestionKind::Approval => "onApproval",
             QuestionKind::PreToolUse => "hooks.preToolUse",
+            QuestionKind::AuthorizationUrl => "onAuthorizationUrl",
             QuestionKind::ConnectorToken => "getConnectorToken",
+            QuestionKind::StoreGet => "tokenStore.get",
+            QuestionKind::StoreSet => "tokenStore.set",
+            QuestionKind::StoreDelete => "tokenStore.delete",
+            QuestionKind::StoreLock => "tokenStore.lock",
+            QuestionKind::StoreUnlock => "tokenStore.unlock",
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod approval;
 mod audit;
+mod authorization;
 pub mod configuration;
 mod connectors;
 mod listing;
@@ -29,6 +30,7 @@ use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
 use tokio::sync::watch;
 
+use crate::auth::TokenStore;
 use crate::client::input::features_of;
 use crate::config::identity::{self, IdentityKey};
 use crate::config::policy::Gate;
@@ -51,7 +53,7 @@ use crate::transport::connector::tls::extra_roots_problem;
 use crate::transport::credentials::Credentials;
 use audit::{AuditLog, AuditingHost};
 use connectors::{Account, Connectors};
-use options::Options;
+use options::{Options, TokenChoice};
 use registry::Registry;
 use rules::Rules;
 use verdicts::Verdicts;
@@ -82,6 +84,8 @@ pub struct Manager {
     state: Arc<StateDir>,
     /// What was found out about servers.
     verdicts: Arc<Verdicts>,
+    /// Where logins are kept.
+    tokens: Arc<TokenStore>,
     /// What every attempt to connect passes.
     gate: Gate,
     audit_log: Option<Arc<AuditLog>>,
@@ -146,11 +150,13 @@ impl Manager {
             Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
             None => vec![file_uri(&options.cwd)],
         };
+        let tokens = Arc::new(token_store(options.tokens, &state, &post));
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
             post,
             host,
+            tokens,
             rules: RwLock::default(),
             memory: Mutex::default(),
             loaded: search::Loaded::default(),
@@ -180,13 +186,24 @@ impl Manager {
             output_dir: Mutex::default(),
             this: Weak::clone(this),
         });
-        for name in &manager.options.unknown {
-            manager.diagnose(&Diagnostic::warning(
+        manager.report_options();
+        Ok(manager)
+    }
+
+    /// Tells of options that have no effect.
+    fn report_options(&self) {
+        if self.options.tokens == TokenChoice::Keychain {
+            self.diagnose(&Diagnostic::warning(
+                "KEYCHAIN_UNAVAILABLE",
+                "no keychain is supported on this platform yet: logins are kept in memory",
+            ));
+        }
+        for name in &self.options.unknown {
+            self.diagnose(&Diagnostic::warning(
                 "UNKNOWN_OPTION",
                 format!("the option \"{name}\" is not known"),
             ));
         }
-        Ok(manager)
     }
 
     /// The letters for JavaScript.
@@ -278,6 +295,7 @@ impl Manager {
             roots: Arc::clone(&self.roots),
             verdicts: self.verdicts.of(spec),
             manifest,
+            tokens: Arc::clone(&self.tokens),
         })
     }
 
@@ -459,6 +477,18 @@ async fn connect_table(table: &Table, done: &Table) -> Result<(), McpError> {
 /// Whether a server is connected without having been asked for (LIF-09).
 fn starts_by_itself(connection: &Connection) -> bool {
     connection.settings().start != StartPolicy::Lazy && connection.snapshot().state() != PublicState::Disabled
+}
+
+/// The store that the options choose (OAU-03).
+fn token_store(choice: TokenChoice, state: &StateDir, post: &Arc<PostOffice>) -> TokenStore {
+    match (choice, state.path()) {
+        (TokenChoice::Host, _) => {
+            let host: Arc<dyn Host> = Arc::<PostOffice>::clone(post);
+            TokenStore::with_host(host)
+        }
+        (TokenChoice::Auto | TokenChoice::File, Some(path)) => TokenStore::in_files(path),
+        _ => TokenStore::in_memory(),
+    }
 }
 
 fn closed_error() -> McpError {

@@ -80,6 +80,8 @@ pub struct Options {
     pub reserved_names: Vec<String>,
     /// Questions the host answers.
     pub callbacks: Vec<QuestionKind>,
+    /// Where logins are kept.
+    pub tokens: TokenChoice,
     /// Option names nobody knows.
     pub unknown: Vec<String>,
 }
@@ -91,6 +93,21 @@ pub enum StateOption {
     Memory,
     /// A directory.
     Directory(PathBuf),
+}
+
+/// The option `tokenStore`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenChoice {
+    /// Files in the state directory; in memory where there is none.
+    Auto,
+    /// The system's keychain.
+    Keychain,
+    /// Files in the state directory.
+    File,
+    /// In memory.
+    Memory,
+    /// The host's own.
+    Host,
 }
 
 /// Default of `ideAllowedTools` (POL-10).
@@ -315,6 +332,7 @@ impl Options {
                 .copied()
                 .filter(|kind| callbacks.iter().any(|name| name == kind.callback()))
                 .collect(),
+            tokens: token_choice(&members, &callbacks)?,
             unknown,
             cwd,
         })
@@ -376,6 +394,23 @@ fn state_option(members: &Members<'_>, cwd: &std::path::Path) -> Result<Option<S
         Some("false") => Ok(Some(StateOption::Memory)),
         _ => Ok(take::<String>(members, "stateDir")?.map(|path| StateOption::Directory(cwd.join(path)))),
     }
+}
+
+fn token_choice(members: &Members<'_>, callbacks: &[String]) -> Result<TokenChoice, McpError> {
+    if members.get("tokenStore").is_some_and(|raw| raw.get().starts_with('{')) {
+        let complete = ["tokenStore.get", "tokenStore.set", "tokenStore.delete"];
+        if complete.iter().all(|needed| callbacks.iter().any(|name| name == needed)) {
+            return Ok(TokenChoice::Host);
+        }
+        return Err(invalid("tokenStore", "expected the functions get, set and delete"));
+    }
+    let choices = [
+        ("auto", TokenChoice::Auto),
+        ("keychain", TokenChoice::Keychain),
+        ("file", TokenChoice::File),
+        ("memory", TokenChoice::Memory),
+    ];
+    Ok(choice(members, "tokenStore", &choices)?.unwrap_or(TokenChoice::Auto))
 }
 
 fn audit_target(

@@ -7,6 +7,7 @@ use super::Manager;
 use super::listing::{is_offered, tools_json};
 use super::registry::{Registry, ToolEntry};
 use super::view::View;
+use crate::connection::Connection;
 use crate::error::McpError;
 use crate::json_scan;
 use crate::runtime::lock;
@@ -88,7 +89,7 @@ impl Manager {
         let view = self.view(view)?;
         let view = view.as_deref();
         let shown = self.tools_fetched(None, view).await?;
-        let shown: HashSet<&str> = shown.iter().map(|connection| connection.name()).collect();
+        let shown: HashSet<&str> = shown.iter().map(Connection::name).collect();
         let registry = self.registry();
         let query = read_query(query);
         let most = match query {

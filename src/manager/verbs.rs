@@ -105,6 +105,16 @@ struct Connect {
 }
 
 #[derive(Deserialize)]
+struct Login {
+    server: String,
+    /// Number of the callback that this very call brought.
+    #[serde(default)]
+    login: Option<u32>,
+    #[serde(default)]
+    url: Option<String>,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Ready {
     #[serde(default)]
@@ -235,6 +245,7 @@ impl Manager {
             "reload" => self.reload().await.map(Answer::from),
             "addServer" | "addSdkServer" | "removeServer" | "setServerEnabled" | "approveServer"
             | "rejectServer" => self.run_configuration(verb, payload).await,
+            "authenticate" | "completeAuthorization" | "logout" => self.run_login(verb, payload).await,
             "connectAll" | "connect" | "ready" | "restart" | "disconnect" | "close" | "ping" => {
                 self.run_life(verb, payload).await
             }
@@ -323,6 +334,22 @@ impl Manager {
             }
             _ => Ok(self.ping(&read::<OfServer>(payload)?.server).await?.to_string().into()),
         }
+    }
+
+    async fn run_login(&self, verb: &str, payload: &str) -> Result<Answer, McpError> {
+        let wanted: Login = read(payload)?;
+        let connection = self.connection(&wanted.server).await?;
+        match verb {
+            "authenticate" => self.authenticate(&connection, wanted.login).await?,
+            "completeAuthorization" => {
+                self.complete_authorization(&connection, wanted.url.unwrap_or_default()).await?;
+            }
+            _ => {
+                self.log_out(&connection).await?;
+                return Ok(nothing());
+            }
+        }
+        Ok(self.status_of(&connection))
     }
 
     fn status_of(&self, connection: &Connection) -> Answer {

@@ -270,6 +270,10 @@ impl Transport for SseTransport {
     fn phase(&self) -> Option<Phase> {
         self.poster.shared.phase()
     }
+
+    fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        self.poster.shared.log_in(cause)
+    }
 }
 
 impl Drop for SseTransport {

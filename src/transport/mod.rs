@@ -3,6 +3,7 @@
 //! Owns: moving frames, matching answers to requests, ending. Does not know MCP methods beyond the
 //! notification that cancels a request.
 
+pub mod authorizer;
 pub mod connector;
 pub mod credentials;
 pub mod duplex;
@@ -39,7 +40,7 @@ pub enum RequestFailure {
 }
 
 /// One request on its way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     /// Id, unique within the connection.
     pub id: u64,
@@ -105,6 +106,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// HTTP status of the last answer.
     fn last_status(&self) -> Option<u16> {
         None
+    }
+    /// Has a person log in after a request was refused with `cause` (OAU-02); fails with `cause` where nobody can.
+    fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        Box::pin(async { Err(cause) })
     }
 }
 

@@ -79,6 +79,20 @@ impl UrlGate {
     }
 }
 
+impl UrlGate {
+    /// Lets a URL of a login pass: what is denied stays denied, but an allow list is about servers. (B-044)
+    ///
+    /// # Errors
+    /// `POLICY_DENIED`.
+    pub fn check_login(&self, url: &Url) -> Result<()> {
+        let policy = Arc::clone(&read(&self.gate.policy));
+        match policy.decide_url(&self.server, url.as_str()) {
+            Verdict::NotAllowed => Ok(()),
+            verdict => refuse(verdict, &self.server, &SafeUrl::new(url.as_str()).to_string()),
+        }
+    }
+}
+
 /// An editor gets a token and runs code for us: it is on this machine, unless the allow list names its URL.
 fn stays_here(spec: &ServerSpec) -> Result<()> {
     let (TransportSpec::SseIde(ide) | TransportSpec::WsIde(ide)) = &spec.transport else { return Ok(()) };

@@ -24,6 +24,7 @@ use crate::environment::Environment;
 use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::secret::SafeUrl;
 use crate::unicode;
+use crate::url_guard::Guard;
 
 /// Connections that lie idle are closed before servers with the usual five seconds close them: a request
 /// written into a connection that just closes cannot be repeated safely.
@@ -63,7 +64,11 @@ impl Network {
         limit: Duration,
         stall: Duration,
     ) -> Self {
-        let dialer = Arc::new(Dialer::new(tls, proxy, environment, limit));
+        Self::with(Dialer::new(tls, proxy, environment, limit), stall)
+    }
+
+    fn with(dialer: Dialer, stall: Duration) -> Self {
+        let dialer = Arc::new(dialer);
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -72,6 +77,17 @@ impl Network {
             .http1_max_headers(MAX_HEADERS)
             .build(Dial(Arc::clone(&dialer)));
         Self { dialer, client, stall }
+    }
+
+    /// As [`Network::new`] for URLs that a server named: names that lead where it may not lead are refused (BEY-07).
+    pub fn guarded(
+        tls: Option<TlsSpec>,
+        proxy: ProxyChoice,
+        environment: Arc<Environment>,
+        limit: Duration,
+        guard: Guard,
+    ) -> Self {
+        Self::with(Dialer::new(tls, proxy, environment, limit).guarded(guard), limit)
     }
 
     /// How far the youngest exchange has come without an answer.

@@ -26,6 +26,7 @@ use crate::config::spec::{ProxyChoice, TlsSpec};
 use crate::environment::Environment;
 use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::unicode;
+use crate::url_guard::{Guard, Reach, reach};
 
 /// How long an address may keep quiet before the next one is tried beside it (F-050).
 const STAGGER: Duration = Duration::from_millis(250);
@@ -47,6 +48,8 @@ pub(in crate::transport) struct Dialer {
     /// Limit of a whole connection; each stretch of it gets a third.
     limit: Duration,
     trust: OnceCell<Arc<ClientConfig>>,
+    /// Where names may lead, for URLs that a server named.
+    guard: Option<Guard>,
     /// Where the youngest connection stands.
     phase: AtomicU8,
 }
@@ -68,7 +71,14 @@ impl Dialer {
         environment: Arc<Environment>,
         limit: Duration,
     ) -> Self {
-        Self { tls, proxy, environment, limit, trust: OnceCell::new(), phase: AtomicU8::new(0) }
+        let (trust, phase) = (OnceCell::new(), AtomicU8::new(0));
+        Self { tls, proxy, environment, limit, trust, guard: None, phase }
+    }
+
+    /// The same for URLs that a server named: what is checked is what is connected to (G22, mcp:SEC-05). A proxy
+    /// resolves names by itself, and only it knows what they are.
+    pub(in crate::transport) fn guarded(self, guard: Guard) -> Self {
+        Self { guard: Some(guard), ..self }
     }
 
     /// The proxy in front of a URL.
@@ -112,7 +122,7 @@ impl Dialer {
         // Certificates that cannot be used are told before anything is opened.
         let trust = if secure { Some(self.trust().await?) } else { None };
         let wire = match &proxy {
-            None => self.dial(&host, port).await?,
+            None => self.dial(&host, port, self.guard.as_ref()).await?,
             Some(proxy) => {
                 let wire = self.reach(proxy).await?;
                 if !secure && detour == Detour::Requests {
@@ -154,7 +164,7 @@ impl Dialer {
     }
 
     /// A TCP connection to a name.
-    async fn dial(&self, host: &str, port: u16) -> Result<Wire, McpError> {
+    async fn dial(&self, host: &str, port: u16, guard: Option<&Guard>) -> Result<Wire, McpError> {
         let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let unresolved = |why: String| {
             McpError::new(ErrorCode::ConnectFailed, format!("the name {host} cannot be resolved: {why}"))
@@ -164,7 +174,11 @@ impl Dialer {
             tokio::net::lookup_host((host, port)).await.map_err(|error| unresolved(error.to_string()))
         };
         let late = |limit| unresolved(format!("no answer within {limit} ms"));
-        let addresses = alternating(self.within(Phase::Dns, lookup, late).await?.collect());
+        let mut found: Vec<SocketAddr> = self.within(Phase::Dns, lookup, late).await?.collect();
+        if let Some(guard) = guard {
+            found = admitted(guard, host, found).await?;
+        }
+        let addresses = alternating(found);
         let unreachable = |why: String| {
             McpError::new(ErrorCode::ConnectFailed, format!("cannot connect to {place}: {why}"))
         };
@@ -198,7 +212,7 @@ impl Dialer {
 
     /// A connection to a proxy itself.
     async fn reach(&self, proxy: &ProxyTarget) -> Result<Wire, McpError> {
-        let dialled = self.dial(&proxy.host, proxy.port).await;
+        let dialled = self.dial(&proxy.host, proxy.port, None).await;
         let wire = dialled.map_err(|error| {
             failed(proxy, &format!("cannot be reached: {}", error.message()))
                 .with(|facts| facts.phase = Some(Phase::Proxy))
@@ -244,6 +258,34 @@ impl Dialer {
                     .with(|facts| facts.status = Some(status)))
             }
         }
+    }
+}
+
+/// The addresses that a guard admits.
+async fn admitted(guard: &Guard, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, McpError> {
+    if guard.trusts_name(host) {
+        return Ok(found);
+    }
+    let is_private = |address: &SocketAddr| reach(address.ip()) == Reach::Private;
+    // A server inside of a network may lead to other places there, whatever the names are.
+    let inside = found.iter().any(is_private) && leads_inside(guard).await;
+    let kept: Vec<SocketAddr> = found
+        .into_iter()
+        .filter(|address| guard.admits(address.ip()) || (inside && is_private(address)))
+        .collect();
+    if kept.is_empty() {
+        let message = format!("{host} leads to an address that this server may not lead to");
+        return Err(McpError::new(ErrorCode::UrlRefused, message));
+    }
+    Ok(kept)
+}
+
+/// Whether the server's own name leads into a private network.
+async fn leads_inside(guard: &Guard) -> bool {
+    let Some(own) = guard.name() else { return false };
+    match tokio::net::lookup_host((own, 0)).await {
+        Ok(mut found) => found.any(|address| reach(address.ip()) == Reach::Private),
+        Err(_) => false,
     }
 }
 

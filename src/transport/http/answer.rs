@@ -6,6 +6,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
 use serde_json::json;
 
+use super::challenge;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::unicode;
 
@@ -180,7 +181,8 @@ fn kept(body: &[u8]) -> Option<String> {
     Some(shown(body)).filter(|text| !text.is_empty())
 }
 
-fn challenges(headers: &HeaderMap) -> Vec<String> {
+/// The values of `WWW-Authenticate`, bounded.
+pub fn challenges(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(WWW_AUTHENTICATE).iter();
     values
         .filter(|value| value.len() <= CHALLENGE_BYTES)
@@ -191,7 +193,7 @@ fn challenges(headers: &HeaderMap) -> Vec<String> {
 }
 
 fn wants_scope(headers: &HeaderMap) -> bool {
-    challenges(headers).iter().any(|challenge| challenge.contains("insufficient_scope"))
+    challenge::wants_scope(&challenge::parse(&challenges(headers)))
 }
 
 /// `data` keeps the challenge for whoever logs in: `{"wwwAuthenticate": [...]}`.

@@ -4,6 +4,7 @@
 //! whether the server is there shows with each request (HTTP-01 to HTTP-04).
 
 pub mod answer;
+pub mod challenge;
 mod exchange;
 pub mod headers;
 mod listening;
@@ -24,6 +25,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use url::Url;
 
+use super::authorizer::Authorizer;
 use super::connector::Network;
 use super::credentials::Credentials;
 use super::duplex::cancellation;
@@ -93,6 +95,8 @@ pub struct HttpRecipe {
     pub headers: Vec<(String, Secret<String>)>,
     /// Headers that have to be asked for; they win over the configured ones.
     pub credentials: Option<Arc<dyn Credentials>>,
+    /// Who holds the tokens, if any are used.
+    pub authorizer: Option<Arc<dyn Authorizer>>,
     /// Trust.
     pub tls: Option<TlsSpec>,
     /// Detour.
@@ -120,6 +124,7 @@ pub(super) struct Shared {
     headers: HeaderMap,
     credentials: Option<Arc<dyn Credentials>>,
     gate: UrlGate,
+    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     network: Network,
     limits: HttpLimits,
     receiver: Arc<dyn Receiver>,
@@ -169,6 +174,7 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
             recipe.limits.connect,
             recipe.limits.stall,
         ),
+        authorizer: recipe.authorizer,
         limits: recipe.limits,
         receiver,
         session: Mutex::new(session),
@@ -220,6 +226,23 @@ impl Shared {
             }
             first
         });
+    }
+
+    /// Has a person log in.
+    pub(super) fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        match &self.authorizer {
+            Some(authorizer) => Box::pin(async move {
+                let outcome = authorizer.log_in(cause).await;
+                // Nothing goes through any more until somebody has logged in: the owner is told.
+                if let Err(error) = &outcome
+                    && error.code() == ErrorCode::AuthRequired
+                {
+                    self.receiver.closed(error.clone());
+                }
+                outcome
+            }),
+            None => Box::pin(async { Err(cause) }),
+        }
     }
 
     fn is_modern(&self) -> bool {
@@ -409,6 +432,10 @@ impl Transport for HttpTransport {
 
     fn phase(&self) -> Option<Phase> {
         self.shared.phase()
+    }
+
+    fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        self.shared.log_in(cause)
     }
 }
 

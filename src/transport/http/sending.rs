@@ -14,6 +14,7 @@ use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
+use crate::transport::authorizer::AuthRefusal;
 use crate::transport::connector::client::{BodyError, Request, Response, place};
 
 /// Pause for a busy server that names none.
@@ -22,6 +23,9 @@ const BUSY: Duration = Duration::from_secs(1);
 const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of an error answer that are read: enough for a JSON-RPC error with data.
 pub(in crate::transport) const ERROR_BODY: usize = 1024 * 1024;
+
+/// Repeats of a request that was refused for its token: a nonce, and a renewed token.
+const MOST_REPEATS: u32 = 2;
 
 /// Whether a busy server is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,13 +101,13 @@ impl Shared {
         };
         let shown = self.credentials_for(&mut request, None).await?;
         self.pause.over().await;
-        let mut response = self.follow(&request, whole).await?;
+        let mut response = self.send_authorized(&mut request, whole).await?;
         if let (Some(credentials), Some(shown)) = (&self.credentials, shown)
             && credentials.turned_down(response.status().as_u16())
             && self.credentials_for(&mut request, Some(&shown)).await?.is_some_and(|now| now != shown)
         {
             // What the server did not like may just have grown old.
-            response = self.follow(&request, whole).await?;
+            response = self.send_authorized(&mut request, whole).await?;
         }
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
@@ -117,7 +121,37 @@ impl Shared {
         }
         drop(response);
         self.pause.over().await;
-        self.follow(&request, whole).await
+        self.send_authorized(&mut request, whole).await
+    }
+
+    /// Sends a request with the token there is; one that the server refused is sent again where the refusal
+    /// could be mended silently (mcp:AUTH-08).
+    async fn send_authorized(&self, request: &mut Request, whole: bool) -> Result<Response, McpError> {
+        let Some(authorizer) = &self.authorizer else { return self.follow(request, whole).await };
+        let mut sent = 0;
+        loop {
+            let presented = authorizer.present(request.method.as_str(), &request.url).await?;
+            for (name, value) in presented.headers {
+                request.headers.insert(name, value);
+            }
+            let response = self.follow(request, whole).await?;
+            sent += 1;
+            let status = response.status().as_u16();
+            if !matches!(status, 401 | 403) || sent > MOST_REPEATS {
+                return Ok(response);
+            }
+            let nonce = response.headers().get("dpop-nonce").and_then(|value| value.to_str().ok());
+            let refusal = AuthRefusal {
+                status,
+                challenges: answer::challenges(response.headers()),
+                nonce: nonce.map(str::to_owned),
+                serial: presented.serial,
+            };
+            let mended = authorizer.refused(refusal).await;
+            if !mended.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::Refused)))? {
+                return Ok(response);
+            }
+        }
     }
 
     /// Puts the headers that have to be asked for on a request, and gives them back; `refused` were not good

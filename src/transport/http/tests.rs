@@ -70,6 +70,7 @@ pub(crate) fn environment() -> Environment {
 pub(crate) fn recipe(url: &str) -> HttpRecipe {
     HttpRecipe {
         url: Url::parse(url).unwrap(),
+        authorizer: None,
         headers: vec![("X-Own".to_owned(), Secret::new("own-secret".to_owned()))],
         credentials: None,
         tls: None,

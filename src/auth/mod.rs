@@ -1,0 +1,32 @@
+//! Logins: how tokens for a server are had, kept, presented and renewed (OAU-01 to OAU-03, BEY-11).
+//!
+//! [`ServerAuth`] is what a transport asks for headers and what the manager's verbs act on. What is decided is pure
+//! (`metadata`, `callback`, `tokens`, and the challenge grammar of the transport); `login` and `renewal` carry it
+//! out, one at a time per server and store; every URL of a server passes the guard.
+
+pub mod callback;
+pub mod clients;
+pub mod discovery;
+pub mod flight;
+pub mod login;
+pub mod loopback;
+pub mod metadata;
+pub mod proof;
+pub mod record;
+mod renewal;
+pub mod server_auth;
+mod session;
+pub mod settings;
+pub mod store;
+pub mod tokens;
+pub mod web;
+
+pub use login::Asker;
+pub use server_auth::{Parts, ServerAuth};
+pub use store::TokenStore;
+
+/// Milliseconds since the epoch: what records are dated with.
+fn millis() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,226 @@
+//! Tokens without a person: refreshed, or had by a machine (mcp:AUTH-65, AUTH-67, CC-*, EMA-*, WIF-01).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clients;
+use super::discovery::{self, Found};
+use super::record::Record;
+use super::session::Session;
+use super::settings::{Enterprise, Grant};
+use super::tokens::{Refused, Tokens};
+use super::web::Form;
+use crate::error::{ErrorCode, McpError};
+use crate::runtime::lock;
+
+/// Before a refresh whose answer was lost is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// Grant by an assertion (RFC 7523 §2.1).
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+/// Grant of an identity assertion (RFC 8693).
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
+
+/// Why a token is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It ends soon.
+    Ending,
+    /// The server refused it, or wants one.
+    Refused,
+}
+
+impl Session {
+    /// Gets a better token than the one of `serial`, if that is possible without a person.
+    ///
+    /// # Errors
+    /// What may pass, and what the configuration has to mend.
+    pub(super) async fn renew(self: &Arc<Self>, serial: u64, reason: Reason) -> Result<bool, McpError> {
+        let session = Arc::clone(self);
+        self.renewal.join(|| async move { session.renew_alone(serial, reason).await }).await
+    }
+
+    async fn renew_alone(&self, serial: u64, reason: Reason) -> Result<bool, McpError> {
+        let began = *self.ended.borrow();
+        let _lock = self.store.lock(&self.key).await?;
+        // Somebody else may have been here while we waited, in this process or in another.
+        let kept = self.store.get(&self.key).await?;
+        let record = {
+            let mut state = lock(&self.state);
+            if let Some(mut kept) = kept {
+                if kept.token().is_some()
+                    && kept.token() == state.refused.as_ref().map(|one| one.expose().as_str())
+                {
+                    kept.access_token = None;
+                }
+                let newer = kept.access_token.is_some() && kept.access_token != state.record.access_token;
+                if newer || state.record.access_token.is_none() {
+                    state.adopt(kept);
+                }
+            }
+            if state.serial != serial && state.record.access_token.is_some() {
+                return Ok(true);
+            }
+            state.record.clone()
+        };
+        match &self.settings.grant {
+            Grant::Code => self.refresh(record, reason, began).await,
+            grant => self.machine(grant, began).await,
+        }
+    }
+
+    async fn refresh(&self, mut record: Record, reason: Reason, began: u64) -> Result<bool, McpError> {
+        let (Some(refresh), Some(client)) = (record.refresh_token.clone(), record.client.clone()) else {
+            return Ok(false);
+        };
+        // A server that changed its issuer gets nothing of the old one (mcp:AUTH-33, B-132).
+        if reason == Reason::Refused && !self.still_names(&record.issuer).await? {
+            return Ok(false);
+        }
+        let form = || {
+            let mut form = Form::default();
+            form.push("grant_type", "refresh_token");
+            form.push("refresh_token", &refresh);
+            if let Some(resource) = &record.resource {
+                form.push("resource", resource);
+            }
+            clients::prove(&mut form, &client, &self.settings, &record.issuer)?;
+            Ok::<_, McpError>(form)
+        };
+        let mut outcome = self.ask(&record.token_endpoint, form()?).await;
+        if outcome.as_ref().is_err_and(|error| error.code() == ErrorCode::ConnectionLost) {
+            tokio::time::sleep(AGAIN_AFTER).await;
+            outcome = self.ask(&record.token_endpoint, form()?).await;
+        }
+        match outcome? {
+            Ok(tokens) => {
+                record.take(&tokens, super::millis());
+                self.save(record, began).await?;
+                Ok(true)
+            }
+            // Only what was refused is dropped, and under the lock nobody else can have replaced it (G10).
+            Err(refused) if refused.is("invalid_grant") => {
+                record.drop_tokens();
+                self.save(record, began).await?;
+                Ok(false)
+            }
+            Err(refused) if refused.is("invalid_client") || refused.is("unauthorized_client") => {
+                let issuer = record.issuer.clone();
+                record.drop_tokens();
+                record.registrations.remove(&issuer);
+                self.save(record, began).await?;
+                Ok(false)
+            }
+            Err(later @ Refused::Later(_)) => Err(later.into_error("the refresh")),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Whether the resource still names the issuer of our tokens.
+    async fn still_names(&self, issuer: &str) -> Result<bool, McpError> {
+        let place = lock(&self.state).need.metadata.clone();
+        let (url, settings) = (&self.identity.url, &self.settings);
+        let pointer =
+            discovery::find_issuer(&self.web, url, settings, place.as_deref(), Some(issuer)).await?;
+        let expected = settings.expected_issuer.as_deref();
+        Ok(pointer.issuer.is_none_or(|named| named == issuer || expected == Some(issuer)))
+    }
+
+    async fn machine(&self, grant: &Grant, began: u64) -> Result<bool, McpError> {
+        if let Some(error) = lock(&self.state).hopeless.clone() {
+            return Err(error);
+        }
+        let found = self.discover().await?;
+        let scopes = self.scopes_for(&found);
+        let outcome = self.machine_tokens(grant, &found, &scopes).await;
+        let tokens = match outcome? {
+            Ok(tokens) => tokens,
+            Err(later @ Refused::Later(_)) => return Err(later.into_error("the token request")),
+            Err(refused) => {
+                let error = refused.into_error("the token request");
+                lock(&self.state).hopeless = Some(error.clone());
+                return Err(error);
+            }
+        };
+        let client = clients::configured(&self.settings, &found.server).unwrap_or_default();
+        let record = self.renewed(&found, client, &tokens, scopes);
+        self.save(record, began).await?;
+        Ok(true)
+    }
+
+    async fn machine_tokens(
+        &self,
+        grant: &Grant,
+        found: &Found,
+        scopes: &[String],
+    ) -> Result<Result<Tokens, Refused>, McpError> {
+        let endpoint = found.server.token_endpoint.as_deref().ok_or_else(no_token_endpoint)?;
+        let client = clients::configured(&self.settings, &found.server)
+            .ok_or_else(|| McpError::new(ErrorCode::ConfigInvalid, "oauth: clientId is missing"))?;
+        let mut form = Form::default();
+        match grant {
+            Grant::Code => return Ok(Err(Refused::Unusable("is for a person"))),
+            Grant::ClientCredentials(_) => form.push("grant_type", "client_credentials"),
+            Grant::Workload(assertion) => {
+                form.push("grant_type", JWT_BEARER);
+                form.push("assertion", assertion.expose());
+            }
+            Grant::Enterprise(enterprise) => {
+                let assertion = match self.identity_assertion(enterprise, found, scopes).await? {
+                    Ok(assertion) => assertion,
+                    Err(refused) => return Ok(Err(refused)),
+                };
+                form.push("grant_type", JWT_BEARER);
+                form.push("assertion", assertion.access.expose());
+            }
+        }
+        add_target(&mut form, found, scopes);
+        clients::prove(&mut form, &client, &self.settings, &found.server.issuer)?;
+        self.ask(endpoint, form).await
+    }
+
+    /// What the identity provider says of the person, for this server alone (mcp:EMA-01, EMA-02).
+    async fn identity_assertion(
+        &self,
+        enterprise: &Enterprise,
+        found: &Found,
+        scopes: &[String],
+    ) -> Result<Result<Tokens, Refused>, McpError> {
+        let url = self.web.check(&enterprise.token_endpoint, "oauth.enterpriseManaged.idpTokenEndpoint")?;
+        let mut form = Form::default();
+        form.push("grant_type", EXCHANGE);
+        form.push("requested_token_type", ID_JAG);
+        form.push("audience", &found.server.issuer);
+        form.push("subject_token", enterprise.id_token.expose());
+        form.push("subject_token_type", ID_TOKEN);
+        form.push("client_id", &enterprise.client_id);
+        add_target(&mut form, found, scopes);
+        let posted = self.web.post_form(&url, &form).await?;
+        let mut body = posted.body;
+        if body.get("issued_token_type").and_then(serde_json::Value::as_str) != Some(ID_JAG)
+            && body.get("error").is_none()
+            && posted.status < 400
+        {
+            return Ok(Err(Refused::Unusable("is no identity assertion")));
+        }
+        // It is no access token, and its type says so: `N_A`.
+        if let Some(object) = body.as_object_mut() {
+            object.remove("token_type");
+        }
+        Ok(super::tokens::read(posted.status, &body))
+    }
+}
+
+fn add_target(form: &mut Form, found: &Found, scopes: &[String]) {
+    if let Some(resource) = &found.resource {
+        form.push("resource", resource);
+    }
+    if !scopes.is_empty() {
+        form.push("scope", scopes.join(" "));
+    }
+}
+
+pub(super) fn no_token_endpoint() -> McpError {
+    McpError::new(ErrorCode::AuthFailed, "the authorization server's metadata names no token endpoint")
+}

@@ -1,0 +1,328 @@
+//! What is known about the login at one server, and how it changes.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tokio::sync::watch;
+use url::Url;
+
+use super::discovery::{self, Found};
+use super::flight::Flight;
+use super::login::Pending;
+use super::proof::{ProofKey, hash_text};
+use super::record::{Record, Registration};
+use super::settings::OAuthSettings;
+use super::store::TokenStore;
+use super::tokens::{self, Refused, TokenKind, Tokens};
+use super::web::{Form, Web};
+use crate::error::{ErrorCode, McpError};
+use crate::host::{Host, HostEvent};
+use crate::runtime::lock;
+use crate::secret::{Redactor, Secret};
+use crate::transport::http::challenge::Challenge;
+
+/// What a server is called and how it is reached.
+pub(super) struct Identity {
+    /// Name of the server.
+    pub server: Arc<str>,
+    /// Its URL.
+    pub url: Url,
+    /// What the host calls itself.
+    pub host_name: String,
+}
+
+/// The login at one server.
+pub(super) struct Session {
+    pub(super) identity: Identity,
+    pub(super) settings: OAuthSettings,
+    pub(super) web: Web,
+    pub(super) store: Arc<TokenStore>,
+    pub(super) host: Arc<dyn Host>,
+    /// Opaque key of the record.
+    pub(super) key: String,
+    pub(super) state: Mutex<State>,
+    /// Renewals without a person: whether there is a better token now.
+    pub(super) renewal: Flight<bool>,
+    /// Logins by a person.
+    pub(super) login: Flight<()>,
+    /// The login that waits for its answer.
+    pub(super) pending: Mutex<Option<Pending>>,
+    /// Counts what ends logins under way.
+    pub(super) ended: watch::Sender<u64>,
+}
+
+/// What changes.
+#[derive(Default)]
+pub(super) struct State {
+    /// Whether the store was asked.
+    pub(super) loaded: bool,
+    pub(super) record: Record,
+    /// Counts the tokens.
+    pub(super) serial: u64,
+    /// What the last refusal that could not be mended asked for.
+    pub(super) need: Need,
+    pub(super) proof: Option<Arc<ProofKey>>,
+    /// Newest nonce by origin (mcp:DPOP-03).
+    pub(super) nonces: HashMap<String, String>,
+    /// Why a machine gets no token: it does not ask again (mcp:WIF-01).
+    pub(super) hopeless: Option<McpError>,
+    /// The token that was refused last: it is not taken from the store again.
+    pub(super) refused: Option<Secret<String>>,
+    /// Secrets of this login, for redaction; the newest.
+    secrets: VecDeque<Secret<String>>,
+    /// When logins were started by themselves.
+    pub(super) logins: Vec<tokio::time::Instant>,
+}
+
+/// What a challenge asks for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Need {
+    /// Whether there was one at all.
+    pub(super) known: bool,
+    /// Where the resource's metadata is.
+    pub(super) metadata: Option<String>,
+    /// Scopes that the operation needs.
+    pub(super) scopes: Vec<String>,
+    /// Whether a token lacks scopes.
+    pub(super) step_up: bool,
+}
+
+impl Need {
+    pub(super) fn of(challenges: &[Challenge]) -> Self {
+        let oauth = || challenges.iter().filter(|one| one.is_oauth());
+        let scopes = oauth().find_map(|one| one.get("scope")).map(super::metadata::split_scopes);
+        Self {
+            known: true,
+            metadata: challenges.iter().find_map(|one| one.get("resource_metadata")).map(str::to_owned),
+            scopes: scopes.unwrap_or_default(),
+            step_up: crate::transport::http::challenge::wants_scope(challenges),
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("server", &self.identity.server).finish_non_exhaustive()
+    }
+}
+
+/// The opaque key of a record: server, resource and client, and nothing readable (OAU-03).
+pub(super) fn key(url: &Url, settings: &OAuthSettings) -> String {
+    let parts = json!([
+        url.as_str(),
+        settings.client_id,
+        settings.client_metadata_url,
+        settings.expected_issuer,
+        format!("{:?}", settings.resource),
+        settings.dpop,
+    ]);
+    hash_text(&parts.to_string()).chars().filter(char::is_ascii_alphanumeric).take(32).collect()
+}
+
+impl Session {
+    /// Reads the record once.
+    pub(super) async fn load(&self) -> Result<(), McpError> {
+        if lock(&self.state).loaded {
+            return Ok(());
+        }
+        let record = self.store.get(&self.key).await?;
+        let mut state = lock(&self.state);
+        if !state.loaded {
+            state.loaded = true;
+            if let Some(record) = record {
+                state.adopt(record);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a record, unless the login was ended meanwhile (B-147). The store's lock is held.
+    pub(super) async fn save(&self, record: Record, began: u64) -> Result<(), McpError> {
+        if *self.ended.borrow() != began {
+            return Err(ended());
+        }
+        let saved = self.store.set(&self.key, &record).await;
+        // Also what could not be kept is used: the token before it is dead already (mcp:AUTH-65).
+        lock(&self.state).adopt(record);
+        saved.inspect_err(|error| self.report(error))
+    }
+
+    /// The metadata that a login or a renewal needs.
+    pub(super) async fn discover(&self) -> Result<Found, McpError> {
+        let (need, known) = {
+            let state = lock(&self.state);
+            (state.need.clone(), state.record.issuer.clone())
+        };
+        let known = Some(known.as_str()).filter(|known| !known.is_empty());
+        let (url, settings) = (&self.identity.url, &self.settings);
+        let pointer =
+            discovery::find_issuer(&self.web, url, settings, need.metadata.as_deref(), known).await?;
+        let found = discovery::find_server(&self.web, url, settings, pointer).await?;
+        // Credentials that are not ours to choose belong to one issuer (mcp:AUTH-33, AUTH-34, B-132).
+        if let Some(known) = known
+            && self.settings.client_id.is_some()
+            && self.settings.expected_issuer.is_none()
+            && known != found.issuer
+        {
+            let message = format!(
+                "oauth.clientId was used with {} and the server now names {}; log out to use it there, or set \
+                 oauth.expectedIssuer",
+                super::web::said(known),
+                super::web::said(&found.issuer)
+            );
+            return Err(McpError::new(ErrorCode::AuthIssuerMismatch, message));
+        }
+        Ok(found)
+    }
+
+    /// The key that tokens are bound to, where they are.
+    pub(super) fn proof_key(&self) -> Result<Option<Arc<ProofKey>>, McpError> {
+        if !self.settings.dpop {
+            return Ok(None);
+        }
+        let mut state = lock(&self.state);
+        if let Some(key) = &state.proof {
+            return Ok(Some(Arc::clone(key)));
+        }
+        let kept = state.record.proof_key.as_deref().and_then(ProofKey::restore);
+        let key = Arc::new(match kept {
+            Some(key) => key,
+            None => ProofKey::generate()?,
+        });
+        state.proof = Some(Arc::clone(&key));
+        Ok(Some(key))
+    }
+
+    /// Asks a token endpoint. A nonce that it asks for is given once.
+    ///
+    /// # Errors
+    /// What keeps the request from being answered; refusals are in the value.
+    pub(super) async fn ask(
+        &self,
+        endpoint: &str,
+        mut form: Form,
+    ) -> Result<Result<Tokens, Refused>, McpError> {
+        let url = self.web.check(endpoint, "the token endpoint")?;
+        let key = self.proof_key()?;
+        let mut asked = 0;
+        loop {
+            let origin = url.origin().ascii_serialization();
+            if let Some(key) = &key {
+                let nonce = lock(&self.state).nonces.get(&origin).cloned();
+                form.proof = Some(key.proof("POST", &url, None, nonce.as_deref())?);
+            }
+            let posted = self.web.post_form(&url, &form).await?;
+            asked += 1;
+            if let Some(nonce) = posted.nonce {
+                lock(&self.state).nonces.insert(origin, nonce);
+            }
+            let outcome = tokens::read(posted.status, &posted.body);
+            match outcome {
+                Err(refused) if refused.is("use_dpop_nonce") && key.is_some() && asked == 1 => {}
+                Ok(tokens) if key.is_some() && tokens.kind != TokenKind::DPoP => {
+                    return Ok(Err(Refused::Unusable("holds a token that is not bound to our key")));
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// A record with new tokens of `found`, beside what was known of other issuers.
+    pub(super) fn renewed(
+        &self,
+        found: &Found,
+        client: Registration,
+        tokens: &Tokens,
+        requested: Vec<String>,
+    ) -> Record {
+        let state = lock(&self.state);
+        let mut record = state.record.clone();
+        record.drop_tokens();
+        record.issuer.clone_from(&found.issuer);
+        record.resource.clone_from(&found.resource);
+        record.token_endpoint = found.server.token_endpoint.clone().unwrap_or_default();
+        record.revocation_endpoint.clone_from(&found.server.revocation_endpoint);
+        record.requested = requested;
+        record.client = Some(client);
+        record.proof_key = state.proof.as_ref().map(|key| key.kept().expose().clone());
+        record.take(tokens, super::millis());
+        record
+    }
+
+    /// Tells the host what went wrong beside a request.
+    pub(super) fn report(&self, error: &McpError) {
+        let body = json!({
+            "level": "error", "code": error.code().as_str(), "message": error.message(),
+            "server": &*self.identity.server,
+        });
+        self.host.emit(HostEvent { name: "diagnostic", body: body.to_string(), key: None });
+    }
+
+    /// Secrets that may come back in a server's words.
+    pub(super) fn remember(&self, secrets: impl IntoIterator<Item = Secret<String>>) {
+        lock(&self.state).remember(secrets);
+    }
+
+    /// Takes the secrets of this login out of free text (SEC-03).
+    pub(super) fn redactor(&self) -> Redactor {
+        let state = lock(&self.state);
+        let configured = self.settings.secrets();
+        let known = state.secrets.iter().map(|secret| secret.expose().as_str());
+        Redactor::new(known.chain(configured.iter().map(|secret| secret.expose().as_str())))
+    }
+
+    /// An error without any secret of this login.
+    pub(super) fn clean(&self, error: McpError) -> McpError {
+        let clean = match self.redactor().redact(error.message()) {
+            Cow::Borrowed(_) => return error,
+            Cow::Owned(message) => McpError::new(error.code(), message),
+        };
+        let facts = error.facts().clone();
+        clean.with(|target| *target = facts)
+    }
+
+    /// Marks the current token as refused, so that nobody presents it again.
+    pub(super) fn drop_token(&self, serial: u64) {
+        let mut state = lock(&self.state);
+        if state.serial == serial
+            && let Some(token) = state.record.access_token.take()
+        {
+            state.refused = Some(Secret::new(token));
+        }
+    }
+}
+
+/// Secrets that are remembered for redaction.
+const MOST_SECRETS: usize = 64;
+
+impl State {
+    fn remember(&mut self, secrets: impl IntoIterator<Item = Secret<String>>) {
+        for secret in secrets {
+            if !self.secrets.contains(&secret) {
+                self.secrets.push_back(secret);
+            }
+        }
+        while self.secrets.len() > MOST_SECRETS {
+            self.secrets.pop_front();
+        }
+    }
+
+    /// Takes a record over; another token is another serial.
+    pub(super) fn adopt(&mut self, record: Record) {
+        self.remember(record.secrets());
+        if record.access_token != self.record.access_token {
+            self.serial += 1;
+        }
+        if record.proof_key != self.record.proof_key && record.proof_key.is_some() {
+            self.proof = None;
+        }
+        self.record = record;
+    }
+}
+
+pub(super) fn ended() -> McpError {
+    McpError::new(ErrorCode::AuthFailed, "the login was ended before it was finished")
+}
