@@ -1,7 +1,7 @@
 //! Telling from its name whether a tool searches or reads (TOL-04).
 //!
-//! Owns the two tables, one name a line with the package and version it was seen in. Nothing is guessed from parts
-//! of a name: a name outside the tables is unknown.
+//! Owns the two tables, one name a line with the package and version it was seen in, gathered by
+//! `scripts/gather-tool-names.mjs`. Nothing is guessed from parts of a name: a name outside the tables is unknown.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -110,9 +110,13 @@ mod tests {
     #[test]
     fn tol_04_every_entry_says_where_it_was_seen_and_stands_once() {
         let mut seen = HashMap::new();
-        for (table, kind) in [(SEARCH_NAMES, "search"), (READ_NAMES, "read")] {
-            for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-                let (name, source) = line.split_once('\t').expect(line);
+        for (table, kind, least) in [(SEARCH_NAMES, "search", 201), (READ_NAMES, "read", 501)] {
+            let lines = || table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            assert!(lines().count() >= least, "{kind}: {}", lines().count());
+            for line in lines() {
+                let mut columns = line.split('\t');
+                let (name, source) = (columns.next().expect(line), columns.next().expect(line));
+                assert!(matches!((columns.next(), columns.next()), (None | Some("sources"), None)), "{line}");
                 let (package, version) = source.rsplit_once('@').expect(line);
                 assert!(!package.is_empty() && version.starts_with(|c: char| c.is_ascii_digit()), "{line}");
                 assert_eq!(seen.insert(folded(name), kind), None, "{line}");
