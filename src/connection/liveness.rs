@@ -70,6 +70,7 @@ mod tests {
         let connector = TransportSpec::ConnectorProxy(crate::config::spec::ConnectorSpec {
             url: crate::secret::SafeUrl::new("https://example.com/mcp"),
             id: "c".to_owned(),
+            original: None,
         });
         assert!(is_remote(&connector) && needs_pings(&connector, Era::Legacy));
         assert!(!needs_pings(&connector, Era::Modern), "there is no ping in the stateless era");

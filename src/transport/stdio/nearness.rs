@@ -61,7 +61,7 @@ impl Nearness {
         self.found += u32::from(self.near);
         match self.sent.take() {
             Some(sent) if now.saturating_duration_since(sent) <= QUICK => {
-                self.row = self.row.saturating_add(1)
+                self.row = self.row.saturating_add(1);
             }
             _ => self.row = 0,
         }
