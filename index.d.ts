@@ -1235,9 +1235,25 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   listTools(options?: {
     /** Only this server's. */
     server?: string;
+    /** Only those that belong into the model's context now: marked `alwaysLoad`, by the tool or its server, or found by {@link McpManager.searchTools} or called before in this manager or view. Default `false`. */
+    loaded?: boolean;
     /** Stops waiting. */
     signal?: AbortSignal;
   }): Promise<Tool[]>;
+  /**
+   * Finds tools by words in their names, titles, descriptions, hints and parameter names, best first (BM25). `+word`
+   * must occur; `select:a,b` gives exactly these tools by full name. What is found joins the loaded tools.
+   * @param query At most 32 words count. Nothing is found for an empty one.
+   */
+  searchTools(
+    query: string,
+    options?: {
+      /** Most tools. Default 10; `select:` gives all that exist. */
+      limit?: number;
+      /** Stops waiting. */
+      signal?: AbortSignal;
+    },
+  ): Promise<Tool[]>;
   /**
    * Runs a tool: permission first, then the call. A call that may have run is never repeated.
    * @param tool Full name, or the server's name and the server's own name of the tool.
@@ -1326,6 +1342,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
 export type McpView = Pick<
   McpManager,
   | 'listTools'
+  | 'searchTools'
   | 'callTool'
   | 'callTools'
   | 'listPrompts'

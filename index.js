@@ -257,7 +257,18 @@ class McpManager extends EventEmitter {
 
   // ── tools ──────────────────────────────────────────────────────────────────────────────────────────────
   async listTools(options) {
-    return this.#list('listTools', options);
+    check.optionalObject(options, 'options');
+    const { server, loaded } = options ?? {};
+    if (server !== undefined) check.string(server, 'options.server');
+    check.optionalBoolean(loaded, 'options.loaded');
+    return this.#ask('listTools', { server, loaded }, options);
+  }
+
+  async searchTools(query, options) {
+    if (typeof query !== 'string') throw check.invalid('query', 'a string', query);
+    check.optionalObject(options, 'options');
+    check.optionalCount(options?.limit, 'options.limit');
+    return this.#ask('searchTools', { query, limit: options?.limit }, options);
   }
 
   async callTool(tool, args, options) {

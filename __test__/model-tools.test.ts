@@ -55,8 +55,9 @@ describe('BEY-06 toModelTools', () => {
     expect(given[4]).toBe('fits');
     expect(resolve('nothing')).toBeUndefined();
     expect(changes.filter(({ kind }) => kind === 'renamed')).toHaveLength(5);
-    const again = toModelTools([...tools].reverse(), STRICT).tools.map(({ name }) => name);
-    expect(again.reverse()).toEqual(given);
+    const backwards = tools.map((_, index) => tools[tools.length - 1 - index]);
+    const again = toModelTools(backwards, STRICT);
+    expect(given.map((name) => again.resolve(name))).toEqual(names);
   });
 
   test('a first character that may not stand first', () => {

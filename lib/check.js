@@ -68,6 +68,12 @@ function optionalChoice(value, choices, parameter) {
   }
 }
 
+function optionalCount(value, parameter) {
+  if (value !== undefined && !(Number.isInteger(value) && value >= 1)) {
+    throw invalid(parameter, 'a whole number of at least 1', value);
+  }
+}
+
 function optionalMillis(value, parameter) {
   if (value === undefined) return;
   if (typeof value !== 'number' || !(value >= 0) || value === Infinity) {
@@ -157,7 +163,7 @@ function calls(value) {
 }
 
 /** Arguments of a prompt: by order, or by name; every value is a string (mcp:PRM-01). */
-function tools(value) {
+function toolList(value) {
   if (!Array.isArray(value)) throw invalid('tools', 'an array of tools', value);
   value.forEach((tool, index) => {
     object(tool, `tools[${index}]`);
@@ -220,6 +226,7 @@ module.exports = {
   object,
   optionalBoolean,
   optionalChoice,
+  optionalCount,
   optionalMillis,
   optionalObject,
   optionalString,
@@ -229,7 +236,7 @@ module.exports = {
   signal,
   string,
   strings,
+  toolList,
   toolPair,
-  tools,
   view,
 };

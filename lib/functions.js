@@ -73,7 +73,7 @@ function partitionCalls(calls, isConcurrencySafe) {
 }
 
 function toModelTools(tools, profile) {
-  check.tools(tools);
+  check.toolList(tools);
   if (typeof profile === 'string') check.optionalChoice(profile, Object.keys(models.PROFILES), 'profile');
   else check.modelProfile(profile);
   return models.toModelTools(tools, profile);

@@ -10,9 +10,9 @@ const MAX_DEPTH = 64;
 const HASH_LENGTH = 8;
 
 /** Keywords that hold one schema, a list of them, or a table of them. */
-const ONE = ['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames'];
-const LIST = ['anyOf', 'oneOf', 'allOf', 'prefixItems'];
-const TABLE = ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'];
+const ONE = new Set('items additionalProperties not if then else contains propertyNames'.split(' '));
+const LIST = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems']);
+const TABLE = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
 const UNIONS = ['anyOf', 'oneOf', 'allOf'];
 
 /** All that Gemini's `Schema` knows. */
@@ -175,9 +175,9 @@ class Repair {
     const next = (value) => this.#schema(value, depth + 1);
     const members = [];
     for (const [key, value] of Object.entries(schema)) {
-      if (ONE.includes(key)) members.push([key, Array.isArray(value) ? value.map(next) : next(value)]);
-      else if (LIST.includes(key)) this.#push(members, key, Array.isArray(value), () => value.map(next));
-      else if (TABLE.includes(key)) {
+      if (ONE.has(key)) members.push([key, Array.isArray(value) ? value.map(next) : next(value)]);
+      else if (LIST.has(key)) this.#push(members, key, Array.isArray(value), () => value.map(next));
+      else if (TABLE.has(key)) {
         if (!this.#rules.refs && (key === '$defs' || key === 'definitions')) continue;
         this.#push(members, key, isObject(value), () => mapValues(value, next));
       } else members.push([key, value]);

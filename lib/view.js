@@ -22,11 +22,8 @@ class McpView {
     return this.#manager.listTools(this.#mine(options));
   }
 
-  async searchTools(query, options) {
-    if (typeof this.#manager.searchTools !== 'function') throw unsupported('searchTools');
-    const seen = new Set((await this.listTools()).map(({ name }) => name));
-    const found = await this.#manager.searchTools(query, { ...options, limit: undefined });
-    return found.filter(({ name }) => seen.has(name)).slice(0, options?.limit);
+  searchTools(query, options) {
+    return this.#manager.searchTools(query, this.#mine(options));
   }
 
   callTool(tool, args, options) {
@@ -81,10 +78,6 @@ class McpView {
 
 function unknown(code, message, server) {
   return errors.fromWire({ class: 'McpServerError', code, message, server, retryable: false }, unknown);
-}
-
-function unsupported(name) {
-  return new TypeError(`${name} is not available in this version`);
 }
 
 module.exports = { McpView, VIEW };

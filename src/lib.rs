@@ -25,6 +25,7 @@ pub mod secret;
 pub mod state_dir;
 #[cfg(test)]
 mod testing;
+pub mod tool_search;
 pub mod transport;
 pub mod unicode;
 pub mod words;

@@ -1,7 +1,10 @@
 //! Which servers are listed, and the list of tools under their full names (TOL-03, LIF-09).
 
+use std::sync::Arc;
+
 use super::Manager;
 use super::registry::ToolEntry;
+use super::view::View;
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
@@ -11,19 +14,39 @@ use crate::permission::Decision;
 
 impl Manager {
     /// JSON text of the tools of all connected servers, or of one, which is connected if need be; in a view
-    /// those that exist there.
+    /// those that exist there; only those that stand in the model's context where `loaded` says so (TOL-05).
     ///
     /// # Errors
     /// With a server: why its list cannot be had. Without: none; what fails stands in the status.
-    pub async fn list_tools(&self, server: Option<&str>, view: Option<u32>) -> Result<String, McpError> {
+    pub async fn list_tools(
+        &self,
+        server: Option<&str>,
+        view: Option<u32>,
+        loaded: bool,
+    ) -> Result<String, McpError> {
         let view = self.view(view)?;
-        if let (Some(view), Some(server)) = (&view, server)
+        let view = view.as_deref();
+        let shown = self.tools_fetched(server, view).await?;
+        let registry = self.registry();
+        let entries = shown.iter().flat_map(|connection| registry.tools_of(connection.name()));
+        let wanted =
+            entries.filter(|entry| is_offered(entry, view) && (!loaded || self.is_loaded(entry, view)));
+        Ok(tools_json(wanted))
+    }
+
+    /// The servers whose tools are shown, after those that are connected were asked for them.
+    pub(super) async fn tools_fetched(
+        &self,
+        server: Option<&str>,
+        view: Option<&View>,
+    ) -> Result<Vec<Connection>, McpError> {
+        if let (Some(view), Some(server)) = (view, server)
             && !view.has_server(server)
         {
             return Err(not_in_view(server));
         }
         let mut connections = self.listed(server).await?;
-        if let Some(view) = &view {
+        if let Some(view) = view {
             connections.retain(|(connection, _)| view.has_server(connection.name()));
         }
         let reads = connections.iter().map(|(connection, live)| {
@@ -40,28 +63,8 @@ impl Manager {
                 return Err(error);
             }
         }
-        let registry = self.registry();
-        let mut text = String::from("[");
-        for (connection, _) in &connections {
-            if !is_shown(connection) {
-                continue;
-            }
-            for entry in registry.tools_of(connection.name()) {
-                let offered = match &view {
-                    None => entry.decision != Decision::Deny,
-                    Some(view) => view.has(entry) && view.decide(entry).decision != Decision::Deny,
-                };
-                if !offered {
-                    continue;
-                }
-                if text.len() > 1 {
-                    text.push(',');
-                }
-                push_tool(&mut text, entry);
-            }
-        }
-        text.push(']');
-        Ok(text)
+        let shown = connections.into_iter().map(|(connection, _)| connection);
+        Ok(shown.filter(is_shown).collect())
     }
 
     /// The servers whose tools or prompts are asked for, in the order of names: those that are connected, and
@@ -108,6 +111,27 @@ pub(super) fn is_shown(connection: &Connection) -> bool {
 
 pub(super) fn not_in_view(server: &str) -> McpError {
     McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
+}
+
+/// Whether a tool is offered: neither a rule nor the view takes it away (POL-06, BEY-01).
+pub(super) fn is_offered(entry: &ToolEntry, view: Option<&View>) -> bool {
+    match view {
+        None => entry.decision != Decision::Deny,
+        Some(view) => view.has(entry) && view.decide(entry).decision != Decision::Deny,
+    }
+}
+
+/// JSON text of an array of public `Tool`s.
+pub(super) fn tools_json<'a>(entries: impl Iterator<Item = &'a Arc<ToolEntry>>) -> String {
+    let mut text = String::from("[");
+    for entry in entries {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        push_tool(&mut text, entry);
+    }
+    text.push(']');
+    text
 }
 
 /// The public `Tool`.

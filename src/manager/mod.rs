@@ -14,6 +14,7 @@ pub mod registry;
 mod resource_tools;
 pub mod resources;
 mod rules;
+pub mod search;
 pub mod tools;
 pub mod verbs;
 mod verdicts;
@@ -74,6 +75,8 @@ pub struct Manager {
     host: Arc<dyn Host>,
     rules: RwLock<Arc<Rules>>,
     memory: Mutex<Memory>,
+    /// Tools in the model's context.
+    loaded: search::Loaded,
     /// Where configuration files are; `None` with `config: false`.
     places: Option<Places>,
     state: Arc<StateDir>,
@@ -148,6 +151,7 @@ impl Manager {
             host,
             rules: RwLock::default(),
             memory: Mutex::default(),
+            loaded: search::Loaded::default(),
             places,
             verdicts: Verdicts::new(Arc::clone(&state)),
             state,

@@ -1,10 +1,11 @@
 //! Full names and what they stand for. Routing looks names up and never takes them apart (NAM-03).
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::resource_tools;
 use super::rules::Rules;
+use super::search::ToolIndex;
 use crate::call::tool_schema::{SchemaUse, ToolSchema};
 use crate::config::spec::TransportSpec;
 use crate::connection::Connection;
@@ -127,6 +128,8 @@ pub struct Registry {
     by_server: HashMap<String, ServerNames>,
     /// Beginning of a server's full names, and the server's name.
     prefixes: Vec<(String, String)>,
+    /// Made with the first search.
+    index: OnceLock<ToolIndex>,
 }
 
 #[derive(Debug, Default)]
@@ -305,6 +308,15 @@ impl Registry {
     /// The tools of a server in its own order.
     pub fn tools_of(&self, server: &str) -> &[Arc<ToolEntry>] {
         self.by_server.get(server).map_or(&[], |names| &names.tools)
+    }
+
+    /// All tools by their words.
+    pub(super) fn index(&self) -> &ToolIndex {
+        self.index.get_or_init(|| {
+            let mut servers: Vec<(&String, &ServerNames)> = self.by_server.iter().collect();
+            servers.sort_by_key(|(server, _)| *server);
+            ToolIndex::build(servers.into_iter().flat_map(|(_, names)| names.tools.iter().cloned()).collect())
+        })
     }
 
     /// The prompt of a full name.

@@ -110,6 +110,7 @@ impl Manager {
         if view.is_some_and(|view| !view.has(&entry)) {
             return Err(Self::no_such_tool_here(target));
         }
+        self.loaded_in(view.map(|view| &**view)).add(&entry);
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let call = Call { entry: &entry, deadline: &deadline, options: &options, view };

@@ -54,8 +54,6 @@ struct OfServer {
 struct MaybeServer {
     #[serde(default)]
     server: Option<String>,
-    #[serde(default)]
-    view: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -144,6 +142,25 @@ struct Close {
 }
 
 #[derive(Deserialize)]
+struct WantedTools {
+    #[serde(default)]
+    server: Option<String>,
+    #[serde(default)]
+    view: Option<u32>,
+    #[serde(default)]
+    loaded: bool,
+}
+
+#[derive(Deserialize)]
+struct Search {
+    query: String,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    view: Option<u32>,
+}
+
+#[derive(Deserialize)]
 struct GetPrompt {
     name: String,
     #[serde(default)]
@@ -222,8 +239,12 @@ impl Manager {
                 self.run_life(verb, payload).await
             }
             "listTools" => {
-                let wanted: MaybeServer = read(payload)?;
-                Ok(self.list_tools(wanted.server.as_deref(), wanted.view).await?.into())
+                let wanted: WantedTools = read(payload)?;
+                Ok(self.list_tools(wanted.server.as_deref(), wanted.view, wanted.loaded).await?.into())
+            }
+            "searchTools" => {
+                let Search { query, limit, view } = read(payload)?;
+                Ok(self.search_tools(&query, limit, view).await?.into())
             }
             "listPrompts" => {
                 Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())

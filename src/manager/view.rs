@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::Manager;
 use super::registry::ToolEntry;
 use super::rules::stricter;
+use super::search::Loaded;
 use crate::config::spec::ToolFilter;
 use crate::error::{ErrorCode, McpError};
 use crate::host::post::PostOffice;
@@ -33,6 +34,8 @@ pub(super) struct View {
     post: Arc<PostOffice>,
     /// What its own callback said to remember.
     pub(super) memory: Mutex<Memory>,
+    /// Tools in its model's context.
+    pub(super) loaded: Loaded,
 }
 
 impl std::fmt::Debug for View {
@@ -132,6 +135,7 @@ impl Manager {
             host: Arc::clone(&self.host),
             post: Arc::clone(&self.post),
             memory: Mutex::default(),
+            loaded: Loaded::default(),
         };
         views.open.insert(id, Arc::new(view));
         Ok(id)

@@ -68,6 +68,13 @@ pub struct Duplex {
     pending: Mutex<Pending>,
 }
 
+fn fail_each(waiters: HashMap<u64, oneshot::Sender<Reply>>, error: &McpError) {
+    for waiter in waiters.into_values() {
+        let lost = error.clone().with(|facts| facts.delivered = Some(Delivery::Unknown));
+        let _ = waiter.send(Err(RequestFailure::Transport(lost)));
+    }
+}
+
 impl Duplex {
     /// A channel whose frames go to `sink`.
     pub fn new(sink: Arc<dyn FrameSink>) -> Self {
@@ -148,10 +155,16 @@ impl Duplex {
                 }
             }
         };
-        for waiter in waiters.into_values() {
-            let lost = error.clone().with(|facts| facts.delivered = Some(Delivery::Unknown));
-            let _ = waiter.send(Err(RequestFailure::Transport(lost)));
-        }
+        fail_each(waiters, error);
+    }
+
+    /// Fails every open request with `error`; the channel goes on.
+    pub fn fail_open(&self, error: &McpError) {
+        let waiters = match &mut *lock(&self.pending) {
+            Pending::Closed(_) => return,
+            Pending::Open(table) => std::mem::take(&mut table.waiters),
+        };
+        fail_each(waiters, error);
     }
 
     fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<(), RequestFailure> {

@@ -183,7 +183,8 @@ impl StdioTransport {
             noise.first.get_or_insert_with(|| shown.clone());
         }
         receiver.noise(&shown, why);
-        // Such an answer is an answer: nobody has to wait for another one (D5).
+        // Such an answer is an answer: nobody has to wait for another one (D5). An old server may give it to the
+        // question for the other era, and speak the protocol after a handshake.
         if let Some(what) = answer_of_the_web(&shown)
             && !self.spoken.load(Ordering::Relaxed)
         {
@@ -191,10 +192,8 @@ impl StdioTransport {
                 "the command printed {what} instead of messages of the protocol; a server of this kind wants \
                  type \"http\" and its URL, or another command: {shown}"
             );
-            self.duplex.close(&McpError::new(ErrorCode::MessageInvalid, message).with(|facts| {
-                facts.first_bytes = Some(shown);
-                facts.delivered = Some(Delivery::Unknown);
-            }));
+            let error = McpError::new(ErrorCode::MessageInvalid, message);
+            self.duplex.fail_open(&error.with(|facts| facts.first_bytes = Some(shown)));
         }
     }
 
