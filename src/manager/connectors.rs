@@ -14,6 +14,7 @@ use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use tokio::sync::watch;
 
 use super::Manager;
+use crate::config::ConfigOptions;
 use crate::config::connectors::{self, Connector, ListPlace};
 use crate::config::draft::RawLayer;
 use crate::connection::settings::ConnectionSettings;
@@ -132,8 +133,7 @@ enum Missing {
 impl Connectors {
     /// The connectors by the options; `None` where no list is configured.
     pub(super) fn new(
-        base: Option<&str>,
-        template: Option<&str>,
+        config: &ConfigOptions,
         account: Option<Arc<Account>>,
         settings: &ConnectionSettings,
     ) -> Option<Arc<Self>> {
@@ -145,7 +145,10 @@ impl Connectors {
             LIMIT,
         );
         Some(Arc::new(Self {
-            place: ListPlace::new(base?, template),
+            place: ListPlace::new(
+                config.connector_base_url.as_deref()?,
+                config.connector_proxy_url_template.as_deref(),
+            ),
             account,
             network,
             found: Mutex::default(),

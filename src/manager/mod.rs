@@ -141,11 +141,9 @@ impl Manager {
             None => Arc::<PostOffice>::clone(&post),
         };
         let account = Account::new(&post);
-        let connectors = options.config.as_ref().and_then(|config| {
-            let (base, template) = (&config.connector_base_url, &config.connector_proxy_url_template);
-            let account = account.clone();
-            Connectors::new(base.as_deref(), template.as_deref(), account, &options.connection)
-        });
+        let connectors = options.config.as_ref();
+        let connectors =
+            connectors.and_then(|config| Connectors::new(config, account.clone(), &options.connection));
         let roots = match &options.roots {
             Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
             None => vec![file_uri(&options.cwd)],
