@@ -106,7 +106,6 @@ const METHODS = [
   'searchTools',
   'callTool',
   'callTools',
-  'searchTools',
   'listPrompts',
   'getPrompt',
   'runSlashCommand',

@@ -94,9 +94,10 @@ test('F-041 HTTP-02 every message comes once and whole, and the call completes, 
     const length = Buffer.byteLength(recorded(1, 1).join('')) + 20;
     expect(length).toBeGreaterThan(400);
 
-    // Without an id there is nothing to go on from.
+    // Without an id there is nothing to go on from. A success in between keeps the circuit closed (LIF-05).
     for (let cut = 0; cut < first.length; cut += 1) {
       expect(await caught(call(cut))).toMatchObject({ code: 'CONNECTION_LOST', delivered: 'unknown' });
+      expect(await call(1 << 20)).toEqual(whole);
     }
     const cuts = Array.from({ length: length - first.length }, (_, place) => first.length + place);
     for (let from = 0; from < cuts.length; from += 50) {

@@ -56,7 +56,9 @@ describe('TOL-05 searchTools', () => {
     await withManager(options, async (manager) => {
       await manager.connect();
       const own = names(await manager.listTools({ server: 's' }));
-      expect(await loaded(manager)).toEqual(own);
+      const marked = (await manager.listTools({ server: 't' })).filter(({ alwaysLoad }) => alwaysLoad);
+      expect(marked).not.toEqual([]);
+      expect(await loaded(manager)).toEqual([...own, ...names(marked)]);
       expect(names(await manager.searchTools('echo'))).toEqual(['mcp__s__echo']);
       expect(await manager.searchTools('select:mcp__t__echo')).toEqual([]);
     });

@@ -206,6 +206,7 @@ impl Catalog {
         if let Some(prompts) = prompts {
             catalog.prompts.preset(prompts);
         }
+        catalog.declare_resources(manifest.is_some_and(Manifest::has_resources));
         catalog
     }
 

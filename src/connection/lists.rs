@@ -51,6 +51,9 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
             drop_unmirrorable(&owner, &live, &mut tools);
             live.client.learn_tools(&tools);
             keep(&owner, Kept::Tools, &pages).await;
+            if owner.catalog.has_resources() {
+                keep(&owner, Kept::Resources, &pages).await;
+            }
             Ok(tools)
         })
     };

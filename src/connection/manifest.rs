@@ -23,6 +23,8 @@ const PREFIX: &str = "manifest-";
 pub(super) enum Kept {
     Tools,
     Prompts,
+    /// Only that there are any: the list stays empty.
+    Resources,
 }
 
 impl Kept {
@@ -30,6 +32,7 @@ impl Kept {
         match self {
             Kept::Tools => "tools",
             Kept::Prompts => "prompts",
+            Kept::Resources => "resources",
         }
     }
 }
@@ -67,6 +70,11 @@ impl Manifest {
             items(Kept::Tools).map(|items| tool::map_tools(server, &items).0),
             items(Kept::Prompts).map(|items| prompt::map_prompts(server, &items).0),
         )
+    }
+
+    /// Whether the server had resources when it last ran.
+    pub(super) fn has_resources(&self) -> bool {
+        self.read().contains_key(Kept::Resources.member())
     }
 
     /// Keeps a list; writes only what has changed. Blocks.
