@@ -3,7 +3,7 @@
 // conformance-verdict.mjs); then the suite's own mode, in which scenarios run side by side, is printed beside it.
 // The last line counts the runs one by one.
 //
-//   node scripts/conformance.mjs [--no-auth] [NAME…]
+//   node scripts/conformance.mjs [--no-auth] [--no-skills] [NAME…]
 //
 // NAME is the beginning of a scenario's name; with names the suite's own mode is left out, since it knows none.
 
@@ -18,6 +18,8 @@ import { findNewNode } from './toolchain.mjs';
 const client = 'node __test__/conformance/client.mjs';
 const expectedFailures = join(root, '__test__', 'conformance', 'expected-failures.json');
 const results = join(stateFolder, 'conformance');
+/** What leaves scenarios out. */
+const OPTIONS = ['--no-auth', '--no-skills'];
 /** Measures milliseconds, so a busy machine may fail it once. */
 const TIMED = 'sse-retry';
 
@@ -136,14 +138,15 @@ function printFailures(alone) {
 }
 
 await runScript(import.meta, async (args) => {
-  const unknown = args.find((arg) => arg.startsWith('-') && arg !== '--no-auth');
-  if (unknown) throw new Trouble(`unknown option ${unknown}; there is only --no-auth`);
+  const unknown = args.find((arg) => arg.startsWith('-') && !OPTIONS.includes(arg));
+  if (unknown) throw new Trouble(`unknown option ${unknown}; there are ${OPTIONS.join(' and ')}`);
   const names = args.filter((arg) => !arg.startsWith('-'));
   await setup('local');
   const suite = suiteRunner(await findNewNode());
 
   const { text } = await suite('list', '--client');
-  const runs = choose(readList(text), { auth: !args.includes('--no-auth'), names });
+  const [auth, skills] = OPTIONS.map((option) => !args.includes(option));
+  const runs = choose(readList(text), { auth, skills, names });
   if (runs.length === 0) throw new Trouble('the suite has no such scenario');
   const alone = await runOneByOne(suite, runs);
   const together = names.length > 0 ? new Map() : await runTogether(suite, runs);
