@@ -99,7 +99,8 @@ export function judge(row: Row): void {
 
     function withServer<T>(body: (manager: McpManager) => Promise<T>, options: McpManagerOptions = {}) {
       const s = definition();
-      const retry = { initialDelayMs: 50, maxDelayMs: 200 };
+      // However long a daemon takes to be back: tries do not run out.
+      const retry = { attempts: 1_000, initialDelayMs: 50, maxDelayMs: 200 };
       return withManager({ retry, ...options, servers: s ? { s } : {} }, async (manager) => {
         if (row.inside) await manager.addSdkServer('s', row.inside(), { protocol });
         await manager.connect('s');
