@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
@@ -46,6 +46,12 @@ where
         Ok(current) => Some(current.spawn(task)),
         Err(_) => handle().map(|shared| shared.spawn(task)),
     }
+}
+
+/// Milliseconds since the epoch: for people, and for what outlives the process; deadlines never use it.
+pub fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A random number in −1…1, good enough to spread retries.
@@ -244,6 +250,8 @@ pub trait Flush: Send + Sync {
 /// The end of a pipe whose answer comes so soon that waking a task, and by it the thread that asked, would take
 /// longer: that thread looks for it in the turns of its own event loop instead.
 pub trait Near: Send + Sync {
+    /// A turn's frames have left; whether its thread should look for the answer.
+    fn expected_at_once(&self) -> bool;
     /// Reads what is there and passes it on; never waits. Whether another look is worth it.
     fn look(&self) -> bool;
 }

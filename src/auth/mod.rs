@@ -24,9 +24,3 @@ pub mod web;
 pub use login::Asker;
 pub use server_auth::{Parts, ServerAuth};
 pub use store::TokenStore;
-
-/// Milliseconds since the epoch: what records are dated with.
-fn millis() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}

@@ -1,7 +1,6 @@
 //! Random values, PKCE, signed assertions and proofs of possession: everything that is computed for a proof.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -16,6 +15,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use crate::error::{ErrorCode, McpError};
+use crate::runtime::unix_millis;
 use crate::secret::Secret;
 
 /// How long an assertion counts, in seconds.
@@ -23,7 +23,7 @@ const ASSERTION_LIFE: u64 = 60;
 
 /// Seconds since the epoch.
 pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    unix_millis() / 1_000
 }
 
 /// 256 random bits, as text for URLs.

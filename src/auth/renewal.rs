@@ -11,7 +11,7 @@ use super::settings::{Enterprise, Grant};
 use super::tokens::{Refused, Tokens};
 use super::web::Form;
 use crate::error::{ErrorCode, McpError};
-use crate::runtime::lock;
+use crate::runtime::{lock, unix_millis};
 
 /// Before a refresh whose answer was lost is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
@@ -95,7 +95,7 @@ impl Session {
         }
         match outcome? {
             Ok(tokens) => {
-                record.take(&tokens, super::millis());
+                record.take(&tokens, unix_millis());
                 self.save(record, began).await?;
                 Ok(true)
             }

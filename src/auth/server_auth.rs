@@ -20,7 +20,7 @@ use super::web::{Form, Web};
 use crate::config::policy::UrlGate;
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, QuestionKind};
-use crate::runtime::lock;
+use crate::runtime::{lock, unix_millis};
 use crate::secret::Redactor;
 use crate::transport::BoxFuture;
 use crate::transport::authorizer::{AuthRefusal, Authorizer, Presented};
@@ -223,7 +223,7 @@ impl ServerAuth {
             let state = lock(&self.session.state);
             let renewable =
                 state.record.refresh_token.is_some() || !matches!(self.session.settings.grant, Grant::Code);
-            let ends = state.record.token().is_some() && state.record.ends_soon(super::millis());
+            let ends = state.record.token().is_some() && state.record.ends_soon(unix_millis());
             (renewable && ends).then_some(state.serial)
         };
         if let Some(serial) = ending {

@@ -20,7 +20,7 @@ use super::tokens::{self, Refused, TokenKind, Tokens};
 use super::web::{Form, Web};
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
-use crate::runtime::lock;
+use crate::runtime::{lock, unix_millis};
 use crate::secret::{Redactor, Secret};
 use crate::transport::http::challenge::Challenge;
 
@@ -248,7 +248,7 @@ impl Session {
         record.requested = requested;
         record.client = Some(client);
         record.proof_key = state.proof.as_ref().map(|key| key.kept().expose().clone());
-        record.take(tokens, super::millis());
+        record.take(tokens, unix_millis());
         record
     }
 

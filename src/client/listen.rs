@@ -104,7 +104,7 @@ impl Client {
         acknowledged: impl FnOnce(ListenFilter) + Send,
     ) -> ListenEnd {
         let params = Params::from_members(filter.to_members(), String::new());
-        let outgoing = self.outgoing("subscriptions/listen", &params, &crate::transport::Mirrored::default());
+        let outgoing = self.outgoing("subscriptions/listen", &params);
         let id = outgoing.id;
         let (agree, agreed) = oneshot::channel();
         let ended = Arc::new(Notify::new());

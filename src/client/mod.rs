@@ -88,12 +88,17 @@ pub struct Request<'a> {
     pub params: &'a Params,
     /// Its limits; progress of this very request resets the idle one.
     pub deadline: &'a Arc<Deadline>,
-    /// What transports with headers mirror; the method is filled in.
-    pub mirrored: Mirrored,
     /// Who hears of its progress.
     pub progress: Option<ProgressSink>,
     /// Who answers what the server asks because of it; `None` is the connection's own host.
     pub host: Option<Arc<dyn Host>>,
+}
+
+impl<'a> Request<'a> {
+    /// A request whose progress nobody follows and that is nobody's in particular.
+    pub fn new(method: &'a str, params: &'a Params, deadline: &'a Arc<Deadline>) -> Self {
+        Self { method, params, deadline, progress: None, host: None }
+    }
 }
 
 impl Client {
@@ -170,7 +175,7 @@ impl Client {
     }
 
     async fn send_once(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
-        let outgoing = self.outgoing(request.method, params, &request.mirrored);
+        let outgoing = self.outgoing(request.method, params);
         let watched = self.tables.progress.watch(outgoing.id, request);
         tokio::select! {
             biased;
@@ -185,7 +190,7 @@ impl Client {
     }
 
     /// The next request of the conversation, as it goes out.
-    fn outgoing(&self, method: &str, params: &Params, mirrored: &Mirrored) -> Outgoing {
+    fn outgoing(&self, method: &str, params: &Params) -> Outgoing {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let meta = stateless::callers_meta(params.meta());
         let own;
@@ -195,7 +200,7 @@ impl Client {
             own = params.with_meta(meta.into_owned());
             &own
         };
-        let mut mirrored = Mirrored { method: method.to_owned(), ..mirrored.clone() };
+        let mut mirrored = Mirrored { method: method.to_owned(), ..Mirrored::default() };
         if self.era() == Era::Legacy {
             let frame = write::request(id, method, params);
             return Outgoing { id, frame, cancellable: true, mirrored };
@@ -255,7 +260,7 @@ impl Client {
     /// Asks whether the server is there: `ping`, or `server/discover` where there is no such thing (mcp:PING-04).
     pub async fn ping(&self, deadline: &Arc<Deadline>) -> Result<(), McpError> {
         let outgoing = match self.era() {
-            Era::Modern => self.outgoing("server/discover", &Params::default(), &Mirrored::default()),
+            Era::Modern => self.outgoing("server/discover", &Params::default()),
             Era::Legacy => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let mirrored = Mirrored { method: "ping".to_owned(), ..Mirrored::default() };

@@ -13,7 +13,6 @@ use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, push_member};
 use crate::protocol::stateless::CacheHint;
-use crate::transport::Mirrored;
 
 /// Bounds of a list.
 #[derive(Clone, Copy, Debug)]
@@ -76,15 +75,7 @@ pub async fn read_all(
     let mut cursor: Option<String> = None;
     loop {
         let params = cursor_params(cursor.as_deref());
-        let request = Request {
-            method,
-            params: &params,
-            deadline,
-            mirrored: Mirrored::default(),
-            progress: None,
-            host: None,
-        };
-        let text = client.request(request).await?;
+        let text = client.request(Request::new(method, &params, deadline)).await?;
         deadline.touch();
         let page = read_page(text.as_str(), member).map_err(|why| {
             McpError::new(ErrorCode::MessageInvalid, format!("the answer to {method} {why}"))

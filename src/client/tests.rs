@@ -229,15 +229,8 @@ fn call_of(
             total: Duration::from_secs(600),
             idle_kind: TimeoutKind::Idle,
         };
-        let request = Request {
-            method,
-            params: &params,
-            deadline: &Arc::new(Deadline::start(limits)),
-            mirrored: Mirrored::default(),
-            progress: None,
-            host: None,
-        };
-        let reply = client.request(request).await?;
+        let deadline = Arc::new(Deadline::start(limits));
+        let reply = client.request(Request::new(method, &params, &deadline)).await?;
         Ok(serde_json::from_str(reply.as_str()).unwrap())
     })
 }

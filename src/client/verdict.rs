@@ -1,10 +1,10 @@
 //! The remembered answer to "which era does this server speak, and which way" (mcp:ERA-13 to 15).
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::protocol::version::{Era, ProtocolVersion};
-use crate::runtime::lock;
+use crate::runtime::{lock, unix_millis};
 
 /// How long a verdict is believed: a week from when it was found. An old one never disproves itself, so using it
 /// does not renew it (mcp:ERA-15).
@@ -88,11 +88,11 @@ impl VerdictCell {
 
 impl VerdictStore for VerdictCell {
     fn recall(&self) -> Option<Verdict> {
-        self.kept().filter(|verdict| verdict.is_believed(now()))
+        self.kept().filter(|verdict| verdict.is_believed(unix_millis()))
     }
 
     fn remember(&self, version: ProtocolVersion) {
-        self.note(version, now());
+        self.note(version, unix_millis());
     }
 
     fn remember_older_way(&self) {
@@ -102,12 +102,6 @@ impl VerdictStore for VerdictCell {
     fn forget(&self) {
         self.clear();
     }
-}
-
-/// Milliseconds since the epoch: verdicts outlive the process, and so must their clock.
-pub fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

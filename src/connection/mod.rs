@@ -21,7 +21,6 @@ mod subscriptions;
 mod supervisor;
 
 use std::sync::{Arc, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -39,7 +38,7 @@ use crate::jsonrpc::write::push_string;
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::tool::ToolDefinition;
-use crate::runtime::{read, write};
+use crate::runtime::{read, unix_millis, write};
 use crate::secret::Redactor;
 use crate::transport::CloseMode;
 use authorization::Access;
@@ -425,7 +424,7 @@ impl Shared {
     /// A proof of life.
     pub(crate) fn heard(&self) {
         self.health.hear();
-        write(&self.view).last_contact = Some(now_millis());
+        write(&self.view).last_contact = Some(unix_millis());
     }
 
     /// Leaves a command for the supervisor; never waits.
@@ -435,12 +434,6 @@ impl Shared {
             crate::runtime::spawn(async move { commands.send(command).await });
         }
     }
-}
-
-/// Milliseconds since the epoch, for people; deadlines never use it.
-pub(crate) fn now_millis() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The listener of one client: everything it reports is about one generation.

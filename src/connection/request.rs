@@ -16,7 +16,6 @@ use crate::host::Host;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::Params;
 use crate::runtime::lock;
-use crate::transport::Mirrored;
 
 /// Transport errors in a row, with no success between them, that open the circuit (LIF-05).
 const STRIKES: u32 = 3;
@@ -48,12 +47,9 @@ impl Connection {
             let live = self.ready(ask.deadline, gone).await?;
             let since = Instant::now();
             let request = Request {
-                method: ask.method,
-                params: ask.params,
-                deadline: ask.deadline,
-                mirrored: Mirrored::default(),
                 progress: ask.progress.cloned(),
                 host: ask.host.cloned(),
+                ..Request::new(ask.method, ask.params, ask.deadline)
             };
             let outcome = live.client.request(request).await;
             self.shared.judge(&live, since, outcome.as_ref().err());

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::state::State;
-use super::{Live, Shared, now_millis};
+use super::{Live, Shared};
 use crate::client::Client;
 use crate::error::McpError;
 use crate::jsonrpc::write::push_string;
 use crate::protocol::version::Era;
-use crate::runtime::read;
+use crate::runtime::{read, unix_millis};
 use crate::secret::Redactor;
 use crate::transport::Transport;
 
@@ -108,7 +108,7 @@ impl StateView {
             _ => self.error = None,
         }
         if matches!(state, State::Ready { .. }) {
-            self.last_contact = Some(now_millis());
+            self.last_contact = Some(unix_millis());
         }
         (!self.closed && before != self.state).then_some(before)
     }
@@ -117,7 +117,7 @@ impl StateView {
 /// Wall-clock time of a moment of the monotonic clock, in milliseconds.
 pub(super) fn wall_clock(at: Instant) -> u64 {
     let ahead: Duration = at.saturating_duration_since(Instant::now());
-    now_millis() + u64::try_from(ahead.as_millis()).unwrap_or(0)
+    unix_millis() + u64::try_from(ahead.as_millis()).unwrap_or(0)
 }
 
 /// A look at a connection.
@@ -299,7 +299,7 @@ impl Shared {
     pub(crate) fn emit_status(&self, from: PublicState) {
         let mut status = Snapshot::new(self).to_value();
         status.insert("from".into(), json!(from.as_str()));
-        status.insert("time".into(), json!(now_millis()));
+        status.insert("time".into(), json!(unix_millis()));
         let body = Value::Object(status).to_string();
         self.host.emit(crate::host::HostEvent { name: "status", body, key: None });
     }

@@ -24,7 +24,6 @@ use crate::jsonrpc::write::{Params, push_member, push_string};
 use crate::protocol::stateless::ListenFilter;
 use crate::protocol::version::Era;
 use crate::runtime::{self, lock, random_jitter};
-use crate::transport::Mirrored;
 
 /// A stream that lived so long proves that listening works.
 const PROVEN_AFTER: Duration = Duration::from_secs(120);
@@ -218,15 +217,7 @@ async fn send_text(
     push_string(&mut literal, value);
     push_member(&mut members, name, &literal);
     let params = Params::from_members(members, String::new());
-    let request = Request {
-        method,
-        params: &params,
-        deadline,
-        mirrored: Mirrored::default(),
-        progress: None,
-        host: None,
-    };
-    client.request(request).await.map(drop)
+    client.request(Request::new(method, &params, deadline)).await.map(drop)
 }
 
 /// A new client of the handshake era knows nothing of earlier subscriptions (RES-02).

@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
-use crate::client::verdict::{Verdict, VerdictCell, VerdictStore, now};
+use crate::client::verdict::{Verdict, VerdictCell, VerdictStore};
 use crate::config::identity::{self, IdentityKey};
 use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::protocol::version::ProtocolVersion;
-use crate::runtime::lock;
+use crate::runtime::{lock, unix_millis};
 use crate::state_dir::StateDir;
 
 /// File of the state directory.
@@ -148,7 +148,7 @@ impl Verdicts {
                 Some(verdict) => file.servers.insert(name, Line::of(&verdict)),
                 None => file.servers.remove(&name),
             };
-            tidied(file, now())
+            tidied(file, unix_millis())
         });
     }
 }
@@ -197,7 +197,7 @@ impl VerdictStore for Kept {
     }
 
     fn remember(&self, version: ProtocolVersion) {
-        self.write_if(self.cell().note(version, now()));
+        self.write_if(self.cell().note(version, unix_millis()));
     }
 
     fn remember_older_way(&self) {

@@ -36,13 +36,8 @@ pub struct Outbox {
     broken: Notify,
     limit: usize,
     this: Weak<Outbox>,
-    reader: OnceLock<Weak<dyn Answers>>,
-}
-
-/// The other direction: where answers to what is written here arrive.
-pub trait Answers: Near + std::fmt::Debug {
-    /// A turn's frames have left; whether its thread should look for the answer.
-    fn expected_at_once(&self) -> bool;
+    /// The other direction: where answers to what is written here arrive.
+    reader: OnceLock<Weak<dyn Near>>,
 }
 
 impl Outbox {
@@ -69,7 +64,7 @@ impl Outbox {
     }
 
     /// Where answers arrive; told once.
-    pub fn answered_by(&self, reader: Weak<dyn Answers>) {
+    pub fn answered_by(&self, reader: Weak<dyn Near>) {
         // A second one would be a mistake without consequence: the first stays.
         let _ = self.reader.set(reader);
     }
@@ -183,7 +178,7 @@ impl Flush for Outbox {
 
     fn near(&self) -> Option<Arc<dyn Near>> {
         let reader = self.reader.get()?.upgrade()?;
-        reader.expected_at_once().then_some(reader as Arc<dyn Near>)
+        reader.expected_at_once().then_some(reader)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::protocol::version::ProtocolVersion;
 use crate::runtime::{self, Near, lock};
 use crate::transport::duplex::{Duplex, accept_frame};
 use crate::transport::frame_lines::{EXCERPT, Line, LineFramer};
-use crate::transport::outbox::{Answers, Outbox};
+use crate::transport::outbox::Outbox;
 use crate::transport::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
 use crate::unicode;
 
@@ -100,7 +100,7 @@ pub fn open(
         noise: Mutex::default(),
         spoken: AtomicBool::new(false),
     });
-    let answers: Arc<dyn Answers> = Arc::clone(&transport) as _;
+    let answers: Arc<dyn Near> = Arc::clone(&transport) as _;
     transport.outbox.answered_by(Arc::downgrade(&answers));
     runtime::spawn(read_until_end(Arc::clone(&transport), receiver));
     Ok(transport)
@@ -139,15 +139,13 @@ async fn read_until_end(transport: Arc<StdioTransport>, receiver: Arc<dyn Receiv
 }
 
 impl Near for StdioTransport {
+    fn expected_at_once(&self) -> bool {
+        self.intake.expected_at_once(self.duplex.open())
+    }
+
     fn look(&self) -> bool {
         let Some(receiver) = self.receiver.upgrade() else { return false };
         self.intake.look(|| self.duplex.open(), |framer| self.take_all(framer, receiver.as_ref()))
-    }
-}
-
-impl Answers for StdioTransport {
-    fn expected_at_once(&self) -> bool {
-        self.intake.expected_at_once(self.duplex.open())
     }
 }
 
