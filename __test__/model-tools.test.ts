@@ -117,6 +117,18 @@ describe('BEY-06 toModelTools', () => {
     expect(quarantined[0].detail).toContain('https://example.org/s.json');
   });
 
+  test('a choice at the root that doubles with every reference is quarantined, not followed', () => {
+    const twice = (name: string) => ({ anyOf: [{ $ref: `#/$defs/${name}` }, { $ref: `#/$defs/${name}` }] });
+    const $defs = Object.fromEntries(Array.from({ length: 50 }, (_, n) => [`d${n}`, twice(`d${n + 1}`)]));
+    const bomb = { ...twice('d0'), $defs: { ...$defs, d50: object({}) } };
+    const itself = { anyOf: [{ $ref: '#' }, { $ref: '#' }] };
+    for (const profile of ['anthropic', 'openai'] as const) {
+      const { tools, changes } = toModelTools([tool('bomb', bomb), tool('itself', itself)], profile);
+      expect(tools).toEqual([]);
+      expect(changes.map(({ kind }) => kind)).toEqual(['quarantined', 'quarantined']);
+    }
+  });
+
   test('J7 a choice at the root becomes one object that takes the same arguments', () => {
     const byId = object({ id: { type: 'string' }, deep: { type: 'boolean' } }, ['id', 'deep']);
     const byName = object({ name: { type: 'string' }, deep: { type: 'integer' } }, ['name', 'deep']);

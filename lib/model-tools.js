@@ -124,6 +124,8 @@ function matches(charset, text) {
 class Repair {
   #rules;
   #document;
+  /** Collected with the first reference that needs them. */
+  #anchors;
   #places = 0;
   /** References that are being put in, outermost first. */
   #open = [];
@@ -155,9 +157,14 @@ class Repair {
     this.#done.add(detail);
   }
 
-  #schema(schema, depth) {
+  /** Counts a place, however it was come by: references make few lines into many. */
+  #visit(depth) {
     if (++this.#places > MAX_PLACES) throw new Beyond('the schema is too large');
     if (depth > MAX_DEPTH) throw new Beyond('the schema is nested too deep');
+  }
+
+  #schema(schema, depth) {
+    this.#visit(depth);
     if (schema === true || schema === false) return this.#rules.keywords === undefined ? schema : {};
     if (!isObject(schema)) {
       this.#note('a place that held no schema');
@@ -230,7 +237,8 @@ class Repair {
     const pointer = decodeURIComponentOr(reference.slice(1));
     if (pointer === '') return this.#document;
     if (!pointer.startsWith('/')) {
-      const anchored = findAnchor(this.#document, pointer, 0);
+      this.#anchors ??= collectAnchors(this.#document, new Map(), 0);
+      const anchored = this.#anchors.get(pointer);
       if (anchored === undefined) throw new Beyond(`it refers to ${reference}, which is not there`);
       return anchored;
     }
@@ -292,27 +300,23 @@ class Repair {
   }
 
   /** A root that is a choice becomes one object with the properties of all choices, so that arguments stay as they are. */
-  #merged(root) {
+  #merged(root, depth = 0) {
     const unions = UNIONS.filter((key) => Array.isArray(root[key]));
     if (unions.length === 0) return root;
     this.#note(`${unions.join(', ')} at the root merged into one object`);
     let result = without(root, unions);
     for (const key of unions) {
-      const branches = root[key].map((branch) => this.#branch(branch));
+      const branches = root[key].map((branch) => this.#branch(branch, depth + 1));
       result = mergeInto(result, branches, key === 'allOf');
     }
     return result;
   }
 
-  #branch(branch) {
+  #branch(branch, depth) {
+    this.#visit(depth);
     if (!isObject(branch)) return {};
     const found = typeof branch.$ref === 'string' ? this.#find(branch.$ref) : branch;
-    const flat = isObject(found) ? { ...found, ...without(branch, ['$ref']) } : {};
-    if (this.#open.length > MAX_DEPTH) throw new Beyond('the schema is nested too deep');
-    this.#open.push('');
-    const merged = this.#merged(flat);
-    this.#open.pop();
-    return merged;
+    return isObject(found) ? this.#merged({ ...found, ...without(branch, ['$ref']) }, depth) : {};
   }
 }
 
@@ -348,14 +352,13 @@ function either(left, right) {
   return { anyOf: [...choices, right] };
 }
 
-function findAnchor(place, name, depth) {
-  if (depth > MAX_DEPTH || place === null || typeof place !== 'object') return undefined;
-  if (place.$anchor === name) return place;
-  for (const value of Object.values(place)) {
-    const found = findAnchor(value, name, depth + 1);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+/** Every named place of a schema; the first of a name counts. */
+function collectAnchors(place, anchors, depth) {
+  if (depth > MAX_DEPTH || place === null || typeof place !== 'object') return anchors;
+  const { $anchor: name } = place;
+  if (typeof name === 'string' && !anchors.has(name)) anchors.set(name, place);
+  for (const value of Object.values(place)) collectAnchors(value, anchors, depth + 1);
+  return anchors;
 }
 
 function decodeURIComponentOr(text) {
