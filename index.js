@@ -8,6 +8,7 @@ const { version } = require('./package.json');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
+const questions = require('./lib/questions.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { ToolResult } = require('./lib/tool-result.js');
 const { McpView, VIEW } = require('./lib/view.js');
@@ -28,55 +29,6 @@ process.on('exit', () => {
 
 /** Managers with open calls: nothing else may hold them while a caller waits. */
 const busy = new Set();
-
-/** How each question of the native half is put to the host. */
-const QUESTIONS = {
-  onAuthorizationUrl: (host, { login, ...body }, signal, logins) =>
-    login === null ? host.onAuthorizationUrl({ ...body, signal }) : logins.get(login)?.({ ...body, signal }),
-  'tokenStore.get': ({ tokenStore }, { key }) => tokenStore.get(key),
-  'tokenStore.set': async ({ tokenStore }, { key, value }) => void (await tokenStore.set(key, value)),
-  'tokenStore.delete': async ({ tokenStore }, { key }) => void (await tokenStore.delete(key)),
-  'tokenStore.lock': ({ tokenStore }, { key }) => holdLock(tokenStore, key),
-  onPermission: (host, body, signal) => host.onPermission({ ...body, signal }),
-  onApproval: (host, body, signal) => host.onApproval({ ...body, signal }),
-  'hooks.preToolUse': ({ hooks }, body, signal) => hooks.preToolUse({ ...body, signal }),
-  onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
-  getConnectorToken: (host, body, signal) => host.getConnectorToken({ ...body, signal }),
-  onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
-  'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
-  'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>
-    hooks.elicitationResult({ ...request, signal }, answer),
-};
-
-/** Locks of token stores that are held, by store and key: what lets each go. */
-const locks = new WeakMap();
-
-/** Takes a lock that the body of `lock` keeps until the native half gives it back. */
-function holdLock(store, key) {
-  return new Promise((resolve, reject) => {
-    const body = () =>
-      new Promise((release) => {
-        if (!locks.has(store)) locks.set(store, new Map());
-        locks.get(store).set(key, release);
-        resolve(null);
-      });
-    Promise.resolve(store.lock(key, body)).catch(reject);
-  });
-}
-
-function releaseLock({ tokenStore }, { key }) {
-  locks.get(tokenStore)?.get(key)?.();
-  locks.get(tokenStore)?.delete(key);
-}
-
-/** Every function of the options that the native half has to know of. */
-const CALLBACKS = [...Object.keys(QUESTIONS), 'auditLog'];
-QUESTIONS['tokenStore.unlock'] = releaseLock;
-
-/** The host's function of a name such as `onPermission` or `hooks.elicitation`. */
-function callbackOf(options, name) {
-  return name.split('.').reduce((at, part) => at?.[part], options);
-}
 
 class McpManager extends EventEmitter {
   #native;
@@ -114,7 +66,7 @@ class McpManager extends EventEmitter {
   constructor(options = {}) {
     check.options(options);
     super();
-    const callbacks = CALLBACKS.filter((name) => typeof callbackOf(options, name) === 'function');
+    const callbacks = questions.callbacksOf(options);
     this.#callbacks = options;
     this.#toolErrors = options.toolErrors ?? 'throw';
     this.#keepAlive = options.keepAlive === true;
@@ -618,7 +570,7 @@ class McpManager extends EventEmitter {
     this.#questions.set(question, controller);
     try {
       const host = view === null ? this.#callbacks : this.#views.get(view);
-      const answer = await QUESTIONS[callback](host, body, controller.signal, this.#logins);
+      const answer = await questions.ask(callback, host, body, controller.signal, this.#logins);
       this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
     } catch (error) {
       this.#native.answer(question, undefined, errors.describe(error));

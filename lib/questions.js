@@ -1,0 +1,68 @@
+'use strict';
+// What the native half asks of the host: which function of the options each question goes to, and in which form.
+// Owns the locks of token stores that are held; decides nothing.
+
+/** Locks that are held, by store and key: what lets each go. */
+const locks = new WeakMap();
+
+/** Takes a lock that the body of `lock` keeps until the native half gives it back. */
+function holdLock({ tokenStore }, { key }) {
+  return new Promise((resolve, reject) => {
+    const body = () =>
+      new Promise((release) => {
+        if (!locks.has(tokenStore)) locks.set(tokenStore, new Map());
+        locks.get(tokenStore).set(key, release);
+        resolve(null);
+      });
+    Promise.resolve(tokenStore.lock(key, body)).catch(reject);
+  });
+}
+
+function releaseLock({ tokenStore }, { key }) {
+  locks.get(tokenStore)?.get(key)?.();
+  locks.get(tokenStore)?.delete(key);
+}
+
+/** Questions by the name of the function that answers them. */
+const FUNCTIONS = {
+  onAuthorizationUrl: (host, { login, ...body }, signal, logins) =>
+    login === null ? host.onAuthorizationUrl({ ...body, signal }) : logins.get(login)?.({ ...body, signal }),
+  'tokenStore.get': ({ tokenStore }, { key }) => tokenStore.get(key),
+  'tokenStore.set': async ({ tokenStore }, { key, value }) => void (await tokenStore.set(key, value)),
+  'tokenStore.delete': async ({ tokenStore }, { key }) => void (await tokenStore.delete(key)),
+  'tokenStore.lock': holdLock,
+  onPermission: (host, body, signal) => host.onPermission({ ...body, signal }),
+  onApproval: (host, body, signal) => host.onApproval({ ...body, signal }),
+  'hooks.preToolUse': ({ hooks }, body, signal) => hooks.preToolUse({ ...body, signal }),
+  onElicitation: (host, body, signal) => host.onElicitation({ ...body, signal }),
+  getConnectorToken: (host, body, signal) => host.getConnectorToken({ ...body, signal }),
+  onSampling: (host, body, signal) => host.onSampling({ ...body, signal }),
+  'hooks.elicitation': ({ hooks }, body, signal) => hooks.elicitation({ ...body, signal }),
+  'hooks.elicitationResult': ({ hooks }, { request, answer }, signal) =>
+    hooks.elicitationResult({ ...request, signal }, answer),
+};
+
+/** All questions: the one more that no function of the host answers gives a lock back. */
+const QUESTIONS = { ...FUNCTIONS, 'tokenStore.unlock': releaseLock };
+
+/** Every function of the options that the native half has to know of. */
+const CALLBACKS = [...Object.keys(FUNCTIONS), 'auditLog'];
+
+/** Names of the functions that these options have, such as `onPermission` or `hooks.elicitation`. */
+function callbacksOf(options) {
+  return CALLBACKS.filter((name) => {
+    const found = name.split('.').reduce((at, part) => at?.[part], options);
+    return typeof found === 'function';
+  });
+}
+
+/**
+ * Puts a question to the host.
+ * @param {object} host the manager's options, or those of a view
+ * @param {Map<number, Function>} logins callbacks of logins under way, by number
+ */
+function ask(callback, host, body, signal, logins) {
+  return QUESTIONS[callback](host, body, signal, logins);
+}
+
+module.exports = { ask, callbacksOf };
