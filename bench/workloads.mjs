@@ -31,9 +31,12 @@ const COLOURS = ['red', 'green', 'blue'];
  * @typedef {{ text: string, rows?: object[] }} Payload
  */
 
+/** What a workload is unless it says otherwise. */
+const DEFAULTS = { over: 'stdio', inFlight: 1, block: false };
+
 /** @type {Workload[]} */
 export const WORKLOADS = [
-  echoes({ id: 'sequential', title: 'small calls, one after another', calls: 2_000, inFlight: 1 }),
+  echoes({ id: 'sequential', title: 'small calls, one after another', calls: 2_000 }),
   echoes({ id: 'in-flight-64', title: 'small calls, 64 in flight', calls: 6_400, inFlight: 64 }),
   texts({ id: 'text-100k-ascii', title: '100 KB text, ASCII', calls: 50, bytes: SMALL_TEXT, kind: 'ascii' }),
   texts({ id: 'text-100k-cjk', title: '100 KB text, CJK', calls: 50, bytes: SMALL_TEXT, kind: 'cjk' }),
@@ -59,7 +62,6 @@ export const WORKLOADS = [
     title: 'HTTP, small calls, one after another',
     over: 'http',
     calls: 500,
-    inFlight: 1,
   }),
   echoes({
     id: 'http-in-flight-64',
@@ -81,8 +83,7 @@ function echoes(fields) {
   // Every message differs, so that an answer given to the wrong call is noticed.
   const message = (index) => `message ${index} of a round`;
   return {
-    over: 'stdio',
-    block: false,
+    ...DEFAULTS,
     ...fields,
     request: (index) => ({ tool: 'echo', args: { message: message(index) } }),
     expected: (index) => ({ text: message(index) }),
@@ -92,9 +93,7 @@ function echoes(fields) {
 function texts({ bytes, kind, ...fields }) {
   const expected = once(() => ({ text: numberedLines(kind, bytes) }));
   return {
-    over: 'stdio',
-    block: false,
-    inFlight: 1,
+    ...DEFAULTS,
     ...fields,
     request: () => ({ tool: 'text', args: { bytes, kind } }),
     expected,
@@ -107,9 +106,8 @@ function structured({ count, ...fields }) {
     rows: Array.from({ length: count }, (_, id) => row(id)),
   }));
   return {
-    over: 'stdio',
+    ...DEFAULTS,
     block: true,
-    inFlight: 1,
     ...fields,
     request: () => ({ tool: 'rows', args: { count } }),
     expected,
