@@ -223,6 +223,21 @@ export function textOf(result: ToolResult): string {
   return block.type === 'text' ? block.text : '';
 }
 
+/** Watches how long the event loop stands still; the function it gives ends that and tells the longest time, in ms. */
+export function watchEventLoop(): () => number {
+  let worst = 0;
+  let last = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    worst = Math.max(worst, now - last - 10);
+    last = now;
+  }, 10);
+  return () => {
+    clearInterval(timer);
+    return worst;
+  };
+}
+
 /** The first block's text, parsed. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the shape is the fixture's and differs per tool
 export const jsonOf = (result: ToolResult): any => JSON.parse(textOf(result));
