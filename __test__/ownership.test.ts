@@ -8,13 +8,14 @@ import {
   mkdirSync,
   readFileSync,
   readdirSync,
+  renameSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { McpManager, type StdioServerConfig } from '..';
+import { McpManager, version, type StdioServerConfig } from '..';
 import {
   DEFAULTS,
   eventually,
@@ -81,19 +82,49 @@ describe.runIf(process.platform !== 'win32')('the end of a host', () => {
     30_000,
   );
 
-  test('Q10 two copies of the add-on in one process', async () => {
-    const copy = join(temporaryDirectory(), 'copy');
-    mkdirSync(copy);
-    for (const entry of readdirSync(root))
-      if (['index.js', 'binding.js', 'package.json', 'lib'].includes(entry) || entry.endsWith('.node'))
-        cpSync(join(root, entry), join(copy, entry), { recursive: true });
-    const ended = await runHost('two-copies.mjs', [copy]);
-    expect(ended).toMatchObject({ code: 0, signal: null, stderr: '' });
-    const { pids, texts } = JSON.parse(ended.stdout) as { pids: number[]; texts: string[] };
-    expect(texts).toEqual(['{"n":0}', '{"n":1}', '{"n":2}']);
-    await allGone(pids, 2000);
-  }, 30_000);
+  test.each(['the same', 'another'])(
+    'Q10 two copies of the package in one process, of %s version',
+    async (which) => {
+      const copy = join(temporaryDirectory(), 'copy');
+      mkdirSync(copy);
+      for (const entry of readdirSync(root))
+        if (['index.js', 'binding.js', 'package.json', 'lib'].includes(entry) || entry.endsWith('.node'))
+          cpSync(join(root, entry), join(copy, entry), { recursive: true });
+      const second = which === 'another' ? giveAnotherVersion(copy) : version;
+      const ended = await runHost('two-copies.mjs', [copy]);
+      expect(ended).toMatchObject({ code: 0, signal: null, stderr: '' });
+      const { pids, texts, versions } = JSON.parse(ended.stdout) as Record<string, string[]>;
+      expect(texts).toEqual(['{"n":0}', '{"n":1}', '{"n":2}']);
+      expect(versions).toEqual([version, second]);
+      await allGone(pids.map(Number), 2000);
+    },
+    30_000,
+  );
 });
+
+/**
+ * Makes a copy of the package one of another version, as npm would install it. The binary cannot be had in two versions
+ * before there are two: a shim of the platform package says so in its place.
+ */
+function giveAnotherVersion(copy: string): string {
+  const other = version.slice(0, -1) + ((Number(version.at(-1)) + 1) % 10);
+  const manifest = readFileSync(join(copy, 'package.json'), 'utf8');
+  writeFileSync(
+    join(copy, 'package.json'),
+    manifest.replace(`"version": "${version}"`, `"version": "${other}"`),
+  );
+  const binary = readdirSync(copy).find((name) => name.endsWith('.node'))!;
+  const [, triple] = binary.split('.');
+  const folder = join(copy, 'node_modules', '@mcp-switchboard', triple);
+  mkdirSync(folder, { recursive: true });
+  renameSync(join(copy, binary), join(folder, binary));
+  writeFileSync(join(folder, 'package.json'), '{ "main": "shim.js" }');
+  writeFileSync(
+    join(folder, 'shim.js'),
+    `module.exports = { ...require('./${binary}'), nativeVersion: () => '${other}' };`,
+  );
+  return other;
+}
 
 /** Resolves when a child has ended. */
 function exited(host: ChildProcess): Promise<void> {

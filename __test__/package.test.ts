@@ -4,6 +4,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
+import { chosenLicenses } from '../scripts/licenses.mjs';
+import { manifests } from '../scripts/manifests.mjs';
+import { guarded, notFromHere, unfit } from '../scripts/publish.mjs';
+import { TARGETS } from '../scripts/targets.mjs';
+
 const root = join(__dirname, '..');
 const text = (...path: string[]) => readFileSync(join(root, ...path), 'utf8');
 const manifest = JSON.parse(text('package.json'));
@@ -11,7 +16,7 @@ const manifest = JSON.parse(text('package.json'));
 describe('package.json', () => {
   it('brings nothing but itself: no dependencies and no install scripts', () => {
     expect(manifest.dependencies).toBeUndefined();
-    const hooks = /^(pre|post)?(install|prepare|publish|pack)$|^prepublishOnly$|^dependencies$/;
+    const hooks = /^(pre|post)?(install|prepare|publish|pack)$|^dependencies$/;
     expect(Object.keys(manifest.scripts).filter((name) => hooks.test(name))).toEqual([]);
   });
 
@@ -20,8 +25,20 @@ describe('package.json', () => {
     expect(Object.keys(manifest.scripts)).toEqual(expect.arrayContaining(commands));
   });
 
-  it('carries the version of the crate', () => {
-    expect(text('Cargo.toml')).toContain(`\nversion = "${manifest.version}"\n`);
+  it('USE-05 wishes for every platform package, in exactly its own version', () => {
+    const wanted = Object.fromEntries(TARGETS.map(({ name }) => [name, manifest.version]));
+    expect(manifest.optionalDependencies).toEqual(wanted);
+  });
+
+  it('has one version and one table of platforms, and everything else follows', () => {
+    for (const [name, expected] of manifests(manifest.version, text)) expect(text(name), name).toBe(expected);
+    const next = manifests('9.8.7-beta.1', text);
+    expect(next.size).toBe(5 + 3 * TARGETS.length);
+    for (const [name, content] of next) {
+      if (/README|LICENSE/.test(name)) continue;
+      expect(content, name).toMatch(/"?version"?(: | = )"9\.8\.7-beta\.1"/);
+    }
+    expect(next.get('package.json')?.match(/9\.8\.7-beta\.1/g)).toHaveLength(1 + TARGETS.length);
   });
 
   it('pins what it is developed with', () => {
@@ -32,19 +49,98 @@ describe('package.json', () => {
   });
 
   it('packs exactly what the package needs at run time, and nothing that is built here', () => {
-    const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
-    const packed = execFileSync(npm, ['pack', '--dry-run', '--json', '--ignore-scripts'], {
-      cwd: root,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-      shell: process.platform === 'win32',
-    });
-    const [{ files }] = JSON.parse(packed) as [{ files: { path: string }[] }];
-    const names = files.map(({ path }) => path);
-    const code = names.filter((name) => !name.endsWith('.md') && name !== 'LICENSE').toSorted();
     const parts = readdirSync(join(root, 'lib')).map((name) => `lib/${name}`);
+    const documents = readdirSync(join(root, 'docs')).map((name) => `docs/${name}`);
+    const legal = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'THIRD-PARTY-LICENSES.txt'];
     const data = ['package.json', 'schema/mcp-config.schema.json'];
-    expect(code).toEqual(['binding.js', 'index.d.ts', 'index.js', ...data, ...parts].toSorted());
+    const { names, size } = packed(root);
+    const code = ['binding.js', 'index.d.ts', 'index.js'];
+    expect(names).toEqual([...code, ...data, ...documents, ...legal, ...parts].toSorted());
+    expect(parts.filter((name) => !name.endsWith('.js'))).toEqual([]);
+    expect(documents.filter((name) => !name.endsWith('.md'))).toEqual([]);
+    expect(size).toBeLessThan(300_000);
+  });
+});
+
+/** What `npm pack` would put into the package of a folder, and how large it would be, packed. */
+function packed(folder: string) {
+  const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
+  const output = execFileSync(npm, ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    cwd: folder,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+    shell: process.platform === 'win32',
+  });
+  const [{ files, size }] = JSON.parse(output) as [{ files: { path: string }[]; size: number }];
+  return { names: files.map(({ path }) => path).toSorted(), size };
+}
+
+describe('publishing', () => {
+  const tagged = { GITHUB_ACTIONS: 'true', GITHUB_REF: 'refs/tags/v1.2.3' };
+
+  it('is refused to everybody but the release workflow at the tag of the version', () => {
+    expect(notFromHere(tagged, '1.2.3')).toBeUndefined();
+    expect(notFromHere(tagged, '1.2.4')).toContain('the tag has to be v1.2.4');
+    expect(notFromHere({ GITHUB_ACTIONS: 'true', GITHUB_REF: 'refs/heads/main' }, '1.2.3')).toContain(
+      'v1.2.3',
+    );
+    expect(notFromHere({}, '1.2.3')).toContain('release workflow only');
+  });
+
+  it('is refused to a bare `npm publish`, unless the registry is on this machine', () => {
+    expect(manifest.scripts.prepublishOnly).toBe('node scripts/publish.mjs --guard');
+    expect(guarded({ npm_config_registry: 'https://registry.npmjs.org/' }, '1.2.3')).toContain(
+      'never by hand',
+    );
+    expect(guarded({ npm_config_registry: 'http://localhost.example.org/' }, '1.2.3')).toContain(
+      'never by hand',
+    );
+    expect(guarded({ npm_config_registry: 'http://127.0.0.1:4873/' }, '1.2.3')).toBeUndefined();
+    expect(guarded({ MCP_SWITCHBOARD_PUBLISH: '1.2.3' }, '1.2.3')).toBeUndefined();
+    expect(guarded({ MCP_SWITCHBOARD_PUBLISH: 'yes' }, '1.2.3')).toContain('never by hand');
+  });
+
+  it('looks at every binary', () => {
+    const target = (triple: string) => TARGETS.find((each) => each.triple === triple)!;
+    const elf = Buffer.alloc(64);
+    elf.write('\x7fELF\x02\x01', 'latin1');
+    elf.writeUInt16LE(183, 18);
+    expect(unfit(target('linux-x64-gnu'), elf)).toBe('is built for linux-arm64');
+    expect(unfit(target('linux-arm64-gnu'), elf)).toBe('is linked with undefined');
+    expect(unfit(target('darwin-x64'), elf)).toBe('is built for linux-arm64');
+    expect(unfit(target('linux-x64-gnu'), Buffer.from('no'))).toBe('is damaged');
+  });
+});
+
+describe('licences of linked crates', () => {
+  it.each([
+    ['MIT OR Apache-2.0', ['MIT']],
+    ['Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT', ['MIT']],
+    ['Unlicense/MIT', ['MIT']],
+    ['(MIT OR Apache-2.0) AND Unicode-3.0', ['MIT', 'Unicode-3.0']],
+    ['Apache-2.0 AND ISC', ['Apache-2.0', 'ISC']],
+  ])('%s is taken as %j', (expression, chosen) => {
+    expect(chosenLicenses(expression)).toEqual(chosen);
+  });
+
+  it.each(['GPL-3.0', 'MIT AND GPL-3.0', 'LGPL-2.1 OR MPL-2.0'])('%s is refused', (expression) => {
+    expect(() => chosenLicenses(expression)).toThrow('not among those that we accept');
+  });
+
+  it('are in the file that is shipped, every crate with a text', () => {
+    const [, ...sections] = text('THIRD-PARTY-LICENSES.txt').split(/\n-{80}\n(?=[a-z])/);
+    const index = [...text('THIRD-PARTY-LICENSES.txt').matchAll(/^([\w-]+ \d[^:\s]*): [A-Z]/gm)].map(
+      ([, name]) => name,
+    );
+    expect(index.length).toBeGreaterThan(100);
+    for (const name of ['ring', 'rustls', 'tokio', 'mimalloc', 'napi', 'windows-sys', 'security-framework'])
+      expect(
+        index.some((each) => each.startsWith(`${name} `)),
+        name,
+      ).toBe(true);
+    const heads = sections.map((section) => section.split('\n', 1)[0]).join(', ');
+    expect(index.filter((name) => !heads.includes(name))).toEqual([]);
+    expect(index.filter((name) => /^(napi-build|proptest|rmcp|serde_derive) /.test(name))).toEqual([]);
   });
 });
 
@@ -72,10 +168,8 @@ describe('package-lock.json', () => {
 });
 
 describe('platform packages', () => {
-  const triples = readdirSync(join(root, 'npm'));
-
   it('USE-05 are the eight published ones', () => {
-    expect(triples.toSorted()).toEqual([
+    const triples = [
       'darwin-arm64',
       'darwin-x64',
       'linux-arm64-gnu',
@@ -84,23 +178,34 @@ describe('platform packages', () => {
       'linux-x64-musl',
       'win32-arm64-msvc',
       'win32-x64-msvc',
-    ]);
+    ];
+    expect(TARGETS.map(({ triple }) => triple).toSorted()).toEqual(triples);
+    expect(readdirSync(join(root, 'npm')).toSorted()).toEqual(triples);
   });
 
-  it.each(triples)('%s is chosen by its own platform only', (triple) => {
-    const [platform, arch, abi] = triple.split('-');
-    const { name, version, main, files, os, cpu, libc, scripts, dependencies } = JSON.parse(
+  it.each(TARGETS.map(({ triple }) => triple))('%s is chosen by its own platform only', (triple) => {
+    const [platform, arch, abi = ''] = triple.split('-');
+    const libcs: Record<string, string[]> = { gnu: ['glibc'], musl: ['musl'] };
+    const { name, version, main, files, os, cpu, libc, license, scripts, dependencies } = JSON.parse(
       text('npm', triple, 'package.json'),
     );
-    expect({ name, version, os, cpu }).toEqual({
+    expect({ name, version, os, cpu, license }).toEqual({
       name: `@mcp-switchboard/${triple}`,
       version: manifest.version,
       os: [platform],
       cpu: [arch],
+      license: 'MIT',
     });
-    expect(libc).toEqual({ gnu: ['glibc'], musl: ['musl'] }[abi ?? '']);
-    expect(files).toEqual([main]);
+    expect(libc).toEqual(libcs[abi]);
+    expect(files).toEqual([main, 'THIRD-PARTY-LICENSES.txt']);
     expect(main).toBe(`mcp-switchboard.${triple}.node`);
     expect(scripts ?? dependencies).toBeUndefined();
+  });
+
+  it('pack nothing but the binary and what the law and npm want', () => {
+    const { names } = packed(join(root, 'npm', 'linux-x64-gnu'));
+    // The binary and the licences are there once it was built for publishing.
+    const built = new Set(['THIRD-PARTY-LICENSES.txt', 'mcp-switchboard.linux-x64-gnu.node']);
+    expect(names.filter((name) => !built.has(name))).toEqual(['LICENSE', 'README.md', 'package.json']);
   });
 });

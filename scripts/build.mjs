@@ -33,7 +33,7 @@ export async function buildAddon(cargo, profile) {
 }
 
 /** Cargo itself says where it put the library: its target folder may be configured anywhere. */
-function builtLibrary(messages) {
+export function builtLibrary(messages) {
   const files = messages
     .split('\n')
     .filter((line) => line.startsWith('{'))

@@ -11,5 +11,6 @@ await runScript(import.meta, async () => {
   await alone(installPackages);
   await mustRun(cargo, ['fmt']);
   await mustRun(process.execPath, [packageScript('prettier'), '--write', '--log-level=warn', '.']);
-  await mustRun(process.execPath, ['scripts/errors-doc.mjs']);
+  for (const generator of ['errors-doc', 'manifests', 'licenses'])
+    await mustRun(process.execPath, [`scripts/${generator}.mjs`]);
 });

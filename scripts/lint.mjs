@@ -19,6 +19,8 @@ function checks(cargo) {
     ['prettier', node(packageScript('prettier'), '--check', '--log-level=warn', '.')],
     ['async methods of native classes', node('scripts/source-check.mjs')],
     ['docs/errors.md', node('scripts/errors-doc.mjs', '--check')],
+    ['versions and platforms', node('scripts/manifests.mjs', '--check')],
+    ['licences of linked crates', node('scripts/licenses.mjs', '--check')],
   ];
 }
 

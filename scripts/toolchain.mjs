@@ -38,6 +38,15 @@ export async function checkRust() {
   return found.cargo;
 }
 
+/** A Python that can make environments, if there is one. */
+export async function findPython() {
+  const wanted = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))';
+  for (const candidate of ['python3', 'python']) {
+    if ((await run(candidate, ['-c', wanted], { output: 'quiet' })).code === 0) return candidate;
+  }
+  return undefined;
+}
+
 /** npm as a program that can be started without a shell on every platform. */
 export function findNpm() {
   const node = dirname(process.execPath);

@@ -1,0 +1,89 @@
+// Publishes a release: the platform packages first, the main package last, so that nobody ever installs a main package
+// without its binary. A release that broke off goes on where it stopped.
+//
+//   node scripts/publish.mjs             checks everything and says what would be published
+//   node scripts/publish.mjs --publish   publishes; only in the release workflow, from the tag of this version
+//   node scripts/publish.mjs --guard     what `npm publish` in the checkout runs: refuses every other way
+
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+import { mustRun, root, run, runScript, Trouble } from './project.mjs';
+import { currentVersion, GLIBC_CEILING, packageFolder, TARGETS } from './targets.mjs';
+import { findNpm } from './toolchain.mjs';
+
+const { compareVersions, describeBinary } = createRequire(import.meta.url)('../lib/addon-file.js');
+/** Set for the npm that this script starts; nothing else sets it. */
+const PERMIT = 'MCP_SWITCHBOARD_PUBLISH';
+
+/** Why a binary must not be published as that of a target, or nothing. */
+export function unfit(target, bytes) {
+  const facts = describeBinary(bytes);
+  if (!facts.complete) return 'is damaged';
+  if (facts.platform !== target.os || facts.arch !== target.cpu)
+    return `is built for ${facts.platform}-${facts.arch}`;
+  if (target.os !== 'linux') return undefined;
+  if (facts.libc !== { glibc: 'gnu', musl: 'musl' }[target.libc]) return `is linked with ${facts.libc}`;
+  if (facts.glibc && compareVersions(facts.glibc, GLIBC_CEILING) > 0)
+    return `needs glibc ${facts.glibc}, but ${GLIBC_CEILING} is the promise`;
+  return undefined;
+}
+
+/** Why a release may not go out from here, or nothing. */
+export function notFromHere(env, version) {
+  if (env.GITHUB_ACTIONS !== 'true') return 'a release goes out from the release workflow only';
+  if (env.GITHUB_REF !== `refs/tags/v${version}`)
+    return `the tag has to be v${version}; this run is of ${env.GITHUB_REF ?? 'no tag'}`;
+  return undefined;
+}
+
+/** Why `npm publish` in the checkout is refused, or nothing: a registry on this machine may be tried out. */
+export function guarded(env, version) {
+  if (env[PERMIT] === version) return undefined;
+  if (/^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(\/|$)/.test(env.npm_config_registry ?? ''))
+    return undefined;
+  return 'releases are published by the release workflow (CONTRIBUTING.md), never by hand';
+}
+
+function checkBinaries() {
+  const problems = TARGETS.flatMap((target) => {
+    const file = join(packageFolder(target), target.main);
+    if (!existsSync(file)) return [`${target.triple}: no binary`];
+    if (!existsSync(join(packageFolder(target), 'THIRD-PARTY-LICENSES.txt')))
+      return [`${target.triple}: no licences`];
+    const problem = unfit(target, readFileSync(file));
+    return problem ? [`${target.triple}: the binary ${problem}`] : [];
+  });
+  if (problems.length > 0) throw new Trouble(`not ready to publish: ${problems.join('; ')}`);
+}
+
+async function publish({ name, folder }, version) {
+  const [command, ...prefix] = findNpm();
+  const found = await run(command, [...prefix, 'view', `${name}@${version}`, 'version'], { output: 'quiet' });
+  if (found.code === 0 && found.text.trim() === version) {
+    console.log(`${name}@${version} is published already`);
+    return;
+  }
+  const tag = version.includes('-') ? ['--tag', 'next'] : [];
+  const args = ['publish', folder, '--provenance', '--access', 'public', ...tag];
+  await mustRun(command, [...prefix, ...args], { env: { [PERMIT]: version } });
+}
+
+await runScript(import.meta, async (args) => {
+  const version = currentVersion();
+  if (args.includes('--guard')) {
+    const refusal = guarded(process.env, version);
+    if (refusal) throw new Trouble(refusal);
+    return;
+  }
+  await mustRun(process.execPath, ['scripts/manifests.mjs', '--check']);
+  checkBinaries();
+  const packages = TARGETS.map((target) => ({ name: target.name, folder: packageFolder(target) }));
+  packages.push({ name: 'mcp-switchboard', folder: root });
+  for (const { name } of packages) console.log(`${name}@${version}`);
+  if (!args.includes('--publish')) return;
+  const refusal = notFromHere(process.env, version);
+  if (refusal) throw new Trouble(refusal);
+  for (const each of packages) await publish(each, version);
+});
