@@ -76,15 +76,23 @@ function packed(folder: string) {
 }
 
 describe('publishing', () => {
-  const tagged = { GITHUB_ACTIONS: 'true', GITHUB_REF: 'refs/tags/v1.2.3' };
+  const tagged = {
+    GITHUB_ACTIONS: 'true',
+    GITHUB_REF: 'refs/tags/v1.2.3',
+    GITHUB_REPOSITORY: 'somebody/something',
+  };
+  const released = {
+    version: '1.2.3',
+    repository: { url: 'git+https://github.com/somebody/something.git' },
+  };
 
   it('is refused to everybody but the release workflow at the tag of the version', () => {
-    expect(notFromHere(tagged, '1.2.3')).toBeUndefined();
-    expect(notFromHere(tagged, '1.2.4')).toContain('the tag has to be v1.2.4');
-    expect(notFromHere({ GITHUB_ACTIONS: 'true', GITHUB_REF: 'refs/heads/main' }, '1.2.3')).toContain(
-      'v1.2.3',
-    );
-    expect(notFromHere({}, '1.2.3')).toContain('release workflow only');
+    expect(notFromHere(tagged, released)).toBeUndefined();
+    expect(notFromHere(tagged, { ...released, version: '1.2.4' })).toContain('the tag has to be v1.2.4');
+    expect(notFromHere({ ...tagged, GITHUB_REF: 'refs/heads/main' }, released)).toContain('v1.2.3');
+    expect(notFromHere({}, released)).toContain('release workflow only');
+    expect(notFromHere(tagged, { version: '1.2.3' })).toContain('`repository` in package.json');
+    expect(notFromHere({ ...tagged, GITHUB_REPOSITORY: 'a/fork' }, released)).toContain('has to name a/fork');
   });
 
   it('is refused to a bare `npm publish`, unless the registry is on this machine', () => {

@@ -1,6 +1,15 @@
 // The scripts behind `npm start`, `npm test` and `npm run lint`, as far as they decide something.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -9,6 +18,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { errorTable, errorsDocument } from '../scripts/errors-doc.mjs';
 import { withLock } from '../scripts/lock.mjs';
 import { asyncMethods } from '../scripts/source-check.mjs';
+import { TARGETS } from '../scripts/targets.mjs';
+import { offences } from '../scripts/workflow-check.mjs';
 
 describe('source check', () => {
   it.each([
@@ -22,6 +33,54 @@ describe('source check', () => {
     ['#[napi]\npub struct A {}\nasync fn free() {}', []],
   ])('finds async methods of native classes in %j', (source, lines) => {
     expect(asyncMethods(source)).toEqual(lines);
+  });
+});
+
+describe('workflows', () => {
+  const folder = join(__dirname, '..', '.github', 'workflows');
+  const texts = Object.fromEntries(
+    readdirSync(folder).map((name) => [
+      name,
+      readFileSync(join(folder, name), 'utf8').replaceAll('\r\n', '\n'),
+    ]),
+  );
+  const good = texts['release.yml'];
+
+  it.each(Object.keys(texts))('%s keeps the rules', (name) => {
+    expect(offences(texts[name])).toEqual([]);
+  });
+
+  it.each([
+    ['an action by its tag', /@[0-9a-f]{40} # v\S+/, '@v6', 'not pinned'],
+    ['an action without its version', / # v6\.0\.0/, '', 'not pinned'],
+    ['no permissions', /permissions:\n {2}contents: read\n/, '', 'permissions are not'],
+    ['more permissions', 'contents: read\n', 'contents: read\n  packages: read\n', 'permissions are not'],
+    ['rights to write', 'id-token: write', 'contents: write', 'may write more'],
+    ['foreign code', 'on:\n', 'on:\n  pull_request_target:\n', 'foreign code'],
+    ['a token', 'run: npm test', 'run: npm publish # ${{ secrets.NPM_TOKEN }}', 'uses secrets'],
+    ['credentials in the checkout', 'persist-credentials: false', 'fetch-depth: 0', 'keeps its credentials'],
+  ])('refuses %s', (_, from, to, expected) => {
+    const spoilt = good.replace(from, to);
+    expect(spoilt).not.toBe(good);
+    expect(offences(spoilt)).toEqual([expect.stringContaining(expected)]);
+  });
+
+  it('publishes from a tag only, after everything else, in a guarded environment, the main package last', () => {
+    expect(good).toMatch(/^on:\n {2}push:\n {4}tags: \['v\[0-9\]/m);
+    expect(good.match(/id-token: write/g)).toHaveLength(1);
+    expect(good).toMatch(
+      /publish:\n(?: {4}.*\n)*? {4}needs: \[platforms, check\]\n(?: {4}.*\n)*? {4}environment: npm\n/,
+    );
+    for (const [name, text] of Object.entries(texts))
+      if (name !== 'release.yml') expect(text).not.toMatch(/npm publish|publish\.mjs|id-token/);
+  });
+
+  it('USE-05 build and test every platform', () => {
+    const platforms = texts['platforms.yml'];
+    for (const { triple } of TARGETS) {
+      expect(platforms.match(new RegExp(`triple: ${triple}, os:`, 'g'))?.length).toBeGreaterThanOrEqual(2);
+    }
+    expect(platforms.match(/node: \[20, 22, 24, 26\]/g)).toHaveLength(2);
   });
 });
 

@@ -20,6 +20,7 @@ function checks(cargo) {
     ['async methods of native classes', node('scripts/source-check.mjs')],
     ['docs/errors.md', node('scripts/errors-doc.mjs', '--check')],
     ['versions and platforms', node('scripts/manifests.mjs', '--check')],
+    ['workflows', node('scripts/workflow-check.mjs')],
     ['licences of linked crates', node('scripts/licenses.mjs', '--check')],
   ];
 }

@@ -22,8 +22,9 @@ export function manifests(version, read) {
     ['Cargo.lock', crateInLock(read('Cargo.lock'), version)],
     ['fuzz/Cargo.lock', crateInLock(read('fuzz/Cargo.lock'), version)],
   ]);
+  const { repository } = JSON.parse(read('package.json'));
   for (const target of TARGETS) {
-    files.set(`npm/${target.triple}/package.json`, json(platformManifest(target, version)));
+    files.set(`npm/${target.triple}/package.json`, json(platformManifest(target, version, repository)));
     files.set(`npm/${target.triple}/README.md`, readme(target));
     files.set(`npm/${target.triple}/LICENSE`, read('LICENSE'));
   }
@@ -74,12 +75,14 @@ function lockFile(lock, version) {
   };
 }
 
-function platformManifest({ name, title, main, os, cpu, libc }, version) {
+function platformManifest({ name, title, main, os, cpu, libc }, version, repository) {
   return {
     name,
     version,
     description: `The native add-on of mcp-switchboard for ${title}`,
     license: 'MIT',
+    // Provenance wants it in every package.
+    ...(repository ? { repository } : {}),
     main,
     files: [main, 'THIRD-PARTY-LICENSES.txt'],
     engines: { node: '>=20.17' },

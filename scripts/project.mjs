@@ -40,14 +40,15 @@ const STREAMS = {
 };
 
 /**
- * Runs a program without a shell in the root of the checkout. Standard output is returned as `text` with `output`
+ * Runs a program without a shell, in the root of the checkout unless `cwd` says otherwise. Standard output is returned as `text` with `output`
  * 'capture', 'quiet' (which hides standard error) and 'tee' (which also shows it); 'stderr' sends it there.
+ * After `timeoutMs` (default: never) it is told to end.
  * @returns {Promise<{ code: number, text: string }>} code 127 when the program does not exist
  */
-export function run(command, args, { output = 'inherit', env = {} } = {}) {
+export function run(command, args, { output = 'inherit', env = {}, cwd = root, timeoutMs } = {}) {
   return new Promise((done, fail) => {
     const stdio = ['ignore', ...STREAMS[output]];
-    const child = spawn(command, args, { cwd: root, env: { ...process.env, ...env }, stdio });
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio, timeout: timeoutMs });
     let text = '';
     child.stdout?.setEncoding('utf8').on('data', (chunk) => {
       text += chunk;

@@ -31,10 +31,13 @@ export function unfit(target, bytes) {
 }
 
 /** Why a release may not go out from here, or nothing. */
-export function notFromHere(env, version) {
+export function notFromHere(env, { version, repository }) {
   if (env.GITHUB_ACTIONS !== 'true') return 'a release goes out from the release workflow only';
   if (env.GITHUB_REF !== `refs/tags/v${version}`)
     return `the tag has to be v${version}; this run is of ${env.GITHUB_REF ?? 'no tag'}`;
+  // npm compares the two before it accepts the provenance.
+  if (!env.GITHUB_REPOSITORY || !repository?.url?.endsWith(`github.com/${env.GITHUB_REPOSITORY}.git`))
+    return `\`repository\` in package.json has to name ${env.GITHUB_REPOSITORY ?? 'the repository'}`;
   return undefined;
 }
 
@@ -83,7 +86,8 @@ await runScript(import.meta, async (args) => {
   packages.push({ name: 'mcp-switchboard', folder: root });
   for (const { name } of packages) console.log(`${name}@${version}`);
   if (!args.includes('--publish')) return;
-  const refusal = notFromHere(process.env, version);
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const refusal = notFromHere(process.env, manifest);
   if (refusal) throw new Trouble(refusal);
   for (const each of packages) await publish(each, version);
 });
