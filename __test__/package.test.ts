@@ -91,7 +91,9 @@ describe('publishing', () => {
     expect(notFromHere(tagged, { ...released, version: '1.2.4' })).toContain('the tag has to be v1.2.4');
     expect(notFromHere({ ...tagged, GITHUB_REF: 'refs/heads/main' }, released)).toContain('v1.2.3');
     expect(notFromHere({}, released)).toContain('release workflow only');
-    expect(notFromHere(tagged, { version: '1.2.3' })).toContain('`repository` in package.json');
+    expect(notFromHere(tagged, { version: '1.2.3', repository: undefined })).toContain(
+      '`repository` in package.json',
+    );
     expect(notFromHere({ ...tagged, GITHUB_REPOSITORY: 'a/fork' }, released)).toContain('has to name a/fork');
   });
 
