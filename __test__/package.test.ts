@@ -1,15 +1,22 @@
 // The manifests: what a user installs and what a fresh clone needs.
-import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { chosenLicenses } from '../scripts/licenses.mjs';
 import { manifests } from '../scripts/manifests.mjs';
-import { guarded, notFromHere, unfit } from '../scripts/publish.mjs';
-import { TARGETS } from '../scripts/targets.mjs';
+import { guarded, notFromHere } from '../scripts/publish.mjs';
+import { GLIBC_CEILING, packageFolder, TARGETS, unfit } from '../scripts/targets.mjs';
 
 const root = join(__dirname, '..');
+const load = createRequire(__filename);
+const { platformTriple } = load('../lib/platform.js') as { platformTriple(): string };
+const { compareVersions, describeBinary } = load('../lib/addon-file.js') as {
+  compareVersions(left: string, right: string): number;
+  describeBinary(bytes: Buffer): { glibc?: string };
+};
 const text = (...path: string[]) => readFileSync(join(root, ...path), 'utf8');
 const manifest = JSON.parse(text('package.json'));
 
@@ -109,9 +116,21 @@ describe('publishing', () => {
     expect(guarded({ MCP_SWITCHBOARD_PUBLISH: '1.2.3' }, '1.2.3')).toBeUndefined();
     expect(guarded({ MCP_SWITCHBOARD_PUBLISH: 'yes' }, '1.2.3')).toContain('never by hand');
   });
+});
 
-  it('looks at every binary', () => {
-    const target = (triple: string) => TARGETS.find((each) => each.triple === triple)!;
+describe('published binaries', () => {
+  const target = (triple: string) => TARGETS.find((each) => each.triple === triple)!;
+  const binary = (each: (typeof TARGETS)[number]) => join(packageFolder(each), each.main);
+
+  /** Whatever `npm run build:platforms` has built; in the release workflow that is the file that gets published. */
+  describe.each(TARGETS.map(({ triple }) => triple))('%s', (triple) => {
+    const built = existsSync(binary(target(triple)));
+    it.runIf(built)(`N3 is for its platform and needs no glibc newer than ${GLIBC_CEILING}`, () => {
+      expect(unfit(target(triple), readFileSync(binary(target(triple))))).toBeUndefined();
+    });
+  });
+
+  it('are refused when they are for something else', () => {
     const elf = Buffer.alloc(64);
     elf.write('\x7fELF\x02\x01', 'latin1');
     elf.writeUInt16LE(183, 18);
@@ -119,6 +138,22 @@ describe('publishing', () => {
     expect(unfit(target('linux-arm64-gnu'), elf)).toBe('is linked with undefined');
     expect(unfit(target('darwin-x64'), elf)).toBe('is built for linux-arm64');
     expect(unfit(target('linux-x64-gnu'), Buffer.from('no'))).toBe('is damaged');
+  });
+
+  const addon = join(root, `mcp-switchboard.${platformTriple()}.node`);
+  const readelf = spawnSync('readelf', ['--version-info', '--wide', addon], { encoding: 'utf8' });
+
+  it.runIf(readelf.status === 0)('N3 are read as readelf reads them', () => {
+    const theirs = [...readelf.stdout.matchAll(/Name: GLIBC_([\d.]+) /g)].map(([, version]) => version);
+    const newest = theirs.sort(compareVersions).at(-1);
+    expect(describeBinary(readFileSync(addon)).glibc).toBe(newest);
+    if (!newest || platformTriple() !== 'linux-x64-gnu') return;
+    const tooNew = `2.${'9'.repeat(newest.length - 2)}`;
+    const text = readFileSync(addon, 'latin1').replaceAll(`GLIBC_${newest}\0`, `GLIBC_${tooNew}\0`);
+    const spoilt = Buffer.from(text, 'latin1');
+    expect(unfit(target('linux-x64-gnu'), spoilt)).toBe(
+      `needs glibc ${tooNew}, but ${GLIBC_CEILING} is the promise`,
+    );
   });
 });
 

@@ -4,7 +4,7 @@
 //
 // Ends with a table; a platform that was asked for by name and could not be built is a failure.
 
-import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -14,7 +14,7 @@ import { builtLibrary } from './build.mjs';
 import { crossFolder, mingwEnvironment, Missing, standardLibrary, zigEnvironment } from './cross-tools.mjs';
 import { withLock } from './lock.mjs';
 import { root, run, runScript, stateFolder, Trouble } from './project.mjs';
-import { GLIBC_BUILT, packageFolder, TARGETS } from './targets.mjs';
+import { GLIBC_BUILT, packageFolder, TARGETS, unfit } from './targets.mjs';
 import { checkNode, checkRust } from './toolchain.mjs';
 
 const { describeBinary } = createRequire(import.meta.url)('../lib/addon-file.js');
@@ -70,19 +70,17 @@ async function buildTarget(cargo, target) {
   return { target: target.triple, result: 'built', ...measures(target, file), seconds: seconds(started) };
 }
 
-/** Size and needs of a built binary; one that is for another platform than its name says is refused. */
-function measures({ triple, os, cpu, libc }, file) {
+/** Size and needs of a built binary; one that does not keep what its name promises is refused. */
+function measures(target, file) {
   const bytes = readFileSync(file);
-  const facts = describeBinary(bytes);
-  const fits = facts.complete && facts.platform === os && facts.arch === cpu;
-  const wantedLibc = { glibc: 'gnu', musl: 'musl' }[libc];
-  if (!fits || facts.libc !== wantedLibc)
-    throw new Trouble(`${file} is not for ${triple}: ${JSON.stringify(facts)}`);
+  const problem = unfit(target, bytes);
+  if (problem) throw new Trouble(`${file} ${problem}`);
+  const { glibc, libc } = describeBinary(bytes);
   const megabytes = (size) => (size / 1e6).toFixed(2);
   return {
-    MB: megabytes(statSync(file).size),
+    MB: megabytes(bytes.length),
     'MB gzip': megabytes(gzipSync(bytes).length),
-    needs: facts.glibc ? `glibc ${facts.glibc}` : (facts.libc ?? ''),
+    needs: glibc ? `glibc ${glibc}` : (libc ?? ''),
   };
 }
 

@@ -6,29 +6,14 @@
 //   node scripts/publish.mjs --guard     what `npm publish` in the checkout runs: refuses every other way
 
 import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 import { mustRun, root, run, runScript, Trouble } from './project.mjs';
-import { currentVersion, GLIBC_CEILING, packageFolder, TARGETS } from './targets.mjs';
+import { currentVersion, packageFolder, TARGETS, unfit } from './targets.mjs';
 import { findNpm } from './toolchain.mjs';
 
-const { compareVersions, describeBinary } = createRequire(import.meta.url)('../lib/addon-file.js');
 /** Set for the npm that this script starts; nothing else sets it. */
 const PERMIT = 'MCP_SWITCHBOARD_PUBLISH';
-
-/** Why a binary must not be published as that of a target, or nothing. */
-export function unfit(target, bytes) {
-  const facts = describeBinary(bytes);
-  if (!facts.complete) return 'is damaged';
-  if (facts.platform !== target.os || facts.arch !== target.cpu)
-    return `is built for ${facts.platform}-${facts.arch}`;
-  if (target.os !== 'linux') return undefined;
-  if (facts.libc !== { glibc: 'gnu', musl: 'musl' }[target.libc]) return `is linked with ${facts.libc}`;
-  if (facts.glibc && compareVersions(facts.glibc, GLIBC_CEILING) > 0)
-    return `needs glibc ${facts.glibc}, but ${GLIBC_CEILING} is the promise`;
-  return undefined;
-}
 
 /** Why a release may not go out from here, or nothing. */
 export function notFromHere(env, { version, repository }) {
