@@ -149,8 +149,8 @@ describe('published binaries', () => {
     expect(describeBinary(readFileSync(addon)).glibc).toBe(newest);
     if (!newest || platformTriple() !== 'linux-x64-gnu') return;
     const tooNew = `2.${'9'.repeat(newest.length - 2)}`;
-    const text = readFileSync(addon, 'latin1').replaceAll(`GLIBC_${newest}\0`, `GLIBC_${tooNew}\0`);
-    const spoilt = Buffer.from(text, 'latin1');
+    const changed = readFileSync(addon, 'latin1').replaceAll(`GLIBC_${newest}\0`, `GLIBC_${tooNew}\0`);
+    const spoilt = Buffer.from(changed, 'latin1');
     expect(unfit(target('linux-x64-gnu'), spoilt)).toBe(
       `needs glibc ${tooNew}, but ${GLIBC_CEILING} is the promise`,
     );
