@@ -136,7 +136,7 @@ describe('no binary is there', () => {
     expect(sentence).toContain(
       `@mcp-switchboard/${triple} was left out of the install, as with \`--omit=optional\``,
     );
-    expect(lookedFor[0]).toContain(`${binary} not found`);
+    expect(lookedFor[0]).toContain(`${binary}: not found`);
     expect(lookedFor[1]).toContain(`@mcp-switchboard/${triple}: not installed`);
     expect(found).toContain(`no platform packages; this process is ${triple}`);
     expect(fix).toContain('--include=optional');

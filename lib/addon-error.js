@@ -48,7 +48,7 @@ function look({ attempts, triple, override, folder }) {
   const looked = attempts.map((attempt) => {
     const file = attempt.file ?? fileOfPackage(folder, triple);
     const binary = file && existsSync(file) ? readAddon(file) : undefined;
-    return { ...attempt, file, binary, outcome: outcomeOf(attempt, file, binary) };
+    return { ...attempt, file, binary, outcome: outcomeOf({ ...attempt, file, binary }) };
   });
   return {
     attempts: looked,
@@ -63,10 +63,11 @@ function look({ attempts, triple, override, folder }) {
   };
 }
 
-function outcomeOf({ error, version }, file, binary) {
+function outcomeOf({ place, file, binary, error, version }) {
   if (version !== undefined) return `is version ${version}`;
   if (file === undefined) return 'not installed';
-  return binary === undefined ? `${file} not found` : firstLine(error);
+  if (binary === undefined) return file === place ? 'not found' : `${file} not found`;
+  return firstLine(error);
 }
 
 function firstLine(error) {

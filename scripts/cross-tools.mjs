@@ -45,20 +45,34 @@ export async function zigEnvironment() {
 
 /**
  * Makes the standard library of a target available. Returns the arguments and the environment with which cargo finds it:
- * none if rustup has it; else cargo compiles it from its sources, if they are installed (`rustup component add rust-src`, or
- * Debian's rust-src or rust-web-src).
+ * none if rustup has it; else cargo compiles it, from the sources that are installed (`rustup component add rust-src`) or
+ * with the compiler and the sources of Debian.
  */
 export async function standardLibrary(target) {
   const sysroot = (await mustRun('rustc', ['--print', 'sysroot'], { output: 'capture' })).text.trim();
-  const libraries = join(sysroot, 'lib', 'rustlib');
-  if (existsSync(join(libraries, target, 'lib'))) return { args: [], env: {} };
+  if (existsSync(join(sysroot, 'lib', 'rustlib', target, 'lib'))) return { args: [], env: {} };
   const { code } = await run('rustup', ['target', 'add', target], { output: 'quiet' });
   if (code === 0) return { args: [], env: {} };
-  if (existsSync(join(libraries, 'src', 'rust', 'library', 'Cargo.lock')))
-    return { args: ['-Z', 'build-std=std,panic_unwind'], env: { RUSTC_BOOTSTRAP: '1' } };
-  throw new Missing(
-    `no standard library of ${target}: rustup has none, and Rust's sources are not installed`,
+  const args = ['-Z', 'build-std=std,panic_unwind'];
+  const env = { RUSTC_BOOTSTRAP: '1' };
+  if (existsSync(join(sysroot, 'lib', 'rustlib', 'src', 'rust', 'library', 'Cargo.lock')))
+    return { args, env };
+  return { args, env: { ...env, ...(await debianRust()) } };
+}
+
+/** Debian builds Firefox with a Rust that is new enough for us, in its security updates. */
+async function debianRust() {
+  if (process.platform !== 'linux') throw new Missing('no standard library: rustup does not have it');
+  const { debianFiles } = await import('./debian.mjs');
+  const names = ['rustc-web', 'libstd-rust-web-1.96', 'libstd-rust-web-dev', 'rust-web-src', 'libllvm22'];
+  const files = await debianFiles(process.arch, names, 'debian-security bookworm-security');
+  const libraries = join(
+    files,
+    'usr',
+    'lib',
+    process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu',
   );
+  return { RUSTC: join(files, 'usr', 'bin', 'rustc'), LD_LIBRARY_PATH: libraries };
 }
 
 /** Where MinGW's compiler is, as the environment for cargo; Debian's package is gcc-mingw-w64-x86-64. */

