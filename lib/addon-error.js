@@ -5,6 +5,7 @@
 const { existsSync, readdirSync, readFileSync } = require('node:fs');
 const { dirname, join } = require('node:path');
 
+const { optionalDependencies, version } = require('../package.json');
 const { compareVersions, describeBinary, fileOfPackage } = require('./addon-file.js');
 const { glibcVersion } = require('./platform.js');
 
@@ -41,9 +42,6 @@ function addonError(search) {
 }
 
 function look({ attempts, triple, override, folder }) {
-  const { version, optionalDependencies = {} } = JSON.parse(
-    readFileSync(join(folder, 'package.json'), 'utf8'),
-  );
   const name = `${SCOPE}/${triple}`;
   const looked = attempts.map((attempt) => {
     const file = attempt.file ?? fileOfPackage(folder, triple);
