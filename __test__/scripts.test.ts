@@ -11,14 +11,15 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { binaryFile, chosenTargets } from '../scripts/build-platforms.mjs';
 import { errorTable, errorsDocument } from '../scripts/errors-doc.mjs';
 import { withLock } from '../scripts/lock.mjs';
 import { asyncMethods } from '../scripts/source-check.mjs';
-import { TARGETS } from '../scripts/targets.mjs';
+import { packageFolder, TARGETS } from '../scripts/targets.mjs';
 import { offences } from '../scripts/workflow-check.mjs';
 
 describe('source check', () => {
@@ -81,6 +82,24 @@ describe('workflows', () => {
       expect(platforms.match(new RegExp(`triple: ${triple}, os:`, 'g'))?.length).toBeGreaterThanOrEqual(2);
     }
     expect(platforms.match(/node: \[20, 22, 24, 26\]/g)).toHaveLength(2);
+  });
+});
+
+describe('builds for platforms', () => {
+  it('take all targets or those that are named, and none that is unknown', () => {
+    expect(chosenTargets([]).map(({ triple }) => triple)).toEqual([
+      ...TARGETS.map(({ triple }) => triple),
+      'win32-x64-gnu',
+    ]);
+    expect(chosenTargets(['linux-x64-musl']).map(({ rust }) => rust)).toEqual(['x86_64-unknown-linux-musl']);
+    expect(() => chosenTargets(['linux-x64-musl', 'sunos-sparc'])).toThrow('unknown: sunos-sparc');
+  });
+
+  it('never put the Windows build for Wine where it could be published', () => {
+    const folders = TARGETS.map((target) => packageFolder(target));
+    const [smoke] = chosenTargets(['win32-x64-gnu']);
+    expect(folders.filter((folder) => binaryFile(smoke).startsWith(folder))).toEqual([]);
+    for (const target of TARGETS) expect(folders).toContain(dirname(binaryFile(target)));
   });
 });
 

@@ -5,7 +5,7 @@
 const { existsSync, readdirSync, readFileSync } = require('node:fs');
 const { dirname, join } = require('node:path');
 
-const { optionalDependencies, version } = require('../package.json');
+const manifest = require('../package.json');
 const { compareVersions, describeBinary, fileOfPackage } = require('./addon-file.js');
 const { glibcVersion } = require('./platform.js');
 
@@ -52,8 +52,8 @@ function look({ attempts, triple, override, folder }) {
     attempts: looked,
     triple,
     override,
-    version,
-    published: Object.keys(optionalDependencies).map((each) => each.slice(SCOPE.length + 1)),
+    version: manifest.version,
+    published: Object.keys(manifest.optionalDependencies).map((each) => each.slice(SCOPE.length + 1)),
     installed: installedPackages(folder),
     lock: override ? undefined : lockFile(folder, name),
     checkout: existsSync(join(folder, 'Cargo.toml')),

@@ -1,7 +1,8 @@
-// `npm run build:platforms [-- TRIPLE…]`: the published binaries, as far as this machine can make them, each into its
-// package under npm/. Linux by zig from anywhere; macOS and Windows on their own systems, so that nothing but package
-// registries is needed. `win32-x64-gnu` is no published platform: a Windows build by MinGW, for smoke tests only.
+// `npm run build:platforms [-- [--profile NAME] TRIPLE…]`: the published binaries, as far as this machine can make them,
+// each into its package under npm/. Linux by zig from anywhere; macOS and Windows on their own systems, so that nothing
+// but package registries is needed. `win32-x64-gnu` is no published platform: a Windows build by MinGW, for smoke tests.
 //
+// --profile builds them in another profile than `release`, to try something out; those are not to be published.
 // Ends with a table; a platform that was asked for by name and could not be built is a failure.
 
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
@@ -10,7 +11,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { gzipSync } from 'node:zlib';
 
-import { builtLibrary } from './build.mjs';
+import { builtLibrary, profileOf } from './build.mjs';
 import { crossFolder, mingwEnvironment, Missing, standardLibrary, zigEnvironment } from './cross-tools.mjs';
 import { withLock } from './lock.mjs';
 import { root, run, runScript, stateFolder, Trouble } from './project.mjs';
@@ -19,11 +20,12 @@ import { checkNode, checkRust } from './toolchain.mjs';
 
 const { describeBinary } = createRequire(import.meta.url)('../lib/addon-file.js');
 
-/** A Windows build that Wine can run; never published. */
+/** A Windows build that Wine can run; never published, so built quickly. */
 export const SMOKE_TARGET = {
   triple: 'win32-x64-gnu',
   rust: 'x86_64-pc-windows-gnu',
   build: 'mingw',
+  profile: 'dev',
   os: 'win32',
   cpu: 'x64',
   main: 'mcp-switchboard.win32-x64-msvc.node',
@@ -52,11 +54,19 @@ async function recipe(target) {
 }
 
 /** Builds one target as it is published and returns its row of the table. */
-async function buildTarget(cargo, target) {
-  const { command, name = target.rust, env } = await recipe(target);
-  const library = await standardLibrary(target.rust);
+async function buildTarget(cargo, target, profile) {
+  const { rust } = target;
+  const { command, name = rust, env } = await recipe(target);
+  const library = await standardLibrary(rust);
   const started = performance.now();
-  const args = [command, '--lib', '--profile=release', '--target', name, ...library.args];
+  const args = [
+    command,
+    '--lib',
+    `--profile=${target.profile ?? profile}`,
+    '--target',
+    name,
+    ...library.args,
+  ];
   const { code, text } = await run(cargo, [...args, '--message-format=json-render-diagnostics'], {
     output: 'capture',
     env: { ...env, ...library.env },
@@ -97,7 +107,9 @@ export function chosenTargets(names) {
   return names.length === 0 ? all : all.filter(({ triple }) => names.includes(triple));
 }
 
-await runScript(import.meta, async (names) => {
+await runScript(import.meta, async (args) => {
+  const profile = profileOf(args, 'release');
+  const names = args.filter((arg, n) => arg !== '--profile' && args[n - 1] !== '--profile');
   const targets = chosenTargets(names);
   checkNode();
   const cargo = await checkRust();
@@ -107,7 +119,7 @@ await runScript(import.meta, async (names) => {
     async () => {
       for (const target of targets) {
         console.error(`build: ${target.triple}`);
-        rows.push(await buildTarget(cargo, target).catch((error) => notBuilt(target, error)));
+        rows.push(await buildTarget(cargo, target, profile).catch((error) => notBuilt(target, error)));
       }
     },
     { folder: stateFolder },
