@@ -183,7 +183,7 @@ export interface WebSocketServerConfig extends CommonServerConfig {
   type: 'ws';
   /** `wss://` or `ws://` URL without user name and password. */
   url: string;
-  /** Headers of the upgrade request; their values never show in reports, logs and errors. */
+  /** Headers of the upgrade request; their values never show in reports, logs and errors. With `Authorization` no login starts. */
   headers?: Record<string, string>;
   /**
    * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
@@ -192,6 +192,8 @@ export interface WebSocketServerConfig extends CommonServerConfig {
    * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
    */
   headersHelper?: string | string[];
+  /** How to log in where the upgrade is answered with 401; `false` never does. Default: by what the server says of itself, at the `https` address of its URL. */
+  oauth?: OAuthConfig | false;
 }
 
 /** An editor with an event stream. */
@@ -697,7 +699,13 @@ export interface AuditEvent {
   kind: 'connect' | 'disconnect' | 'permission' | 'call' | 'elicitation' | 'auth' | 'config';
   /** Name of the server. */
   server: string;
-  /** More, by kind; never secrets, and arguments only with `auditArguments`. */
+  /**
+   * More, by kind; never secrets, and arguments only with `auditArguments`.
+   *
+   * `auth` has an `event`: `needsAuth`, `loginStarted`, `loginFinished` and `tokenRenewed` (with `issuer` and the `scope`
+   * that was asked for), `loginFailed` and `renewalFailed` (with an error's `code`), `stepUp` (with the `scope` that the
+   * server asks for), `loggedOut`. (SEC-07)
+   */
   [detail: string]: Json | undefined;
 }
 

@@ -1,6 +1,7 @@
 /** The audit log: what is written, and what never is (SEC-07). */
 import { expect, test } from 'vitest';
 import type { AuditEvent, McpManagerOptions } from '..';
+import { authorizationWorld, call, inWorld, json } from './authorization-world';
 import { caught, faulty, fixture, withManager } from './harness';
 
 async function audited(
@@ -37,7 +38,7 @@ test('SEC-07 arguments are written only when asked for, without secrets', async 
     const shown = auditArguments
       ? { text: 'say [REDACTED]', apiToken: '[REDACTED]', nested: [{ password: '[REDACTED]', n: 1 }] }
       : undefined;
-    expect(calls.map((call) => call.arguments)).toEqual([shown, shown, auditArguments ? {} : undefined]);
+    expect(calls.map((one) => one.arguments)).toEqual([shown, shown, auditArguments ? {} : undefined]);
     expect(JSON.stringify(events)).not.toContain(secret);
   }
 });
@@ -65,4 +66,61 @@ test('SEC-07 questions to people: mode, place and outcome, never the answer', as
     ['page', 'url', 'login.example', 'accept'],
   ]);
   expect(JSON.stringify(events)).not.toContain('Lovelace');
+});
+
+test('SEC-07 a login leaves its steps and no secret', async () => {
+  const world = await authorizationWorld({ callScope: 'write', challenge: () => 'Bearer scope="read"' });
+  const events: AuditEvent[] = [];
+  const secrets = ['known-secret'];
+  await inWorld(
+    world,
+    async (manager) => {
+      await manager.connect('w');
+      world.tokens.clear();
+      await call(manager);
+      world.tokens.clear();
+      world.options.takeOver = (hit, response) => {
+        secrets.push(...hit.form.values(), ...hit.query.values());
+        if (hit.path !== '/token') return false;
+        const description = [...world.secrets, ...secrets].join(' ');
+        return json(response, 400, { error: 'invalid_grant', error_description: description });
+      };
+      await caught(call(manager));
+      await manager.logout('w');
+    },
+    {
+      auditLog: (event) => void events.push(event),
+      oauth: { clientId: 'known-client', clientSecret: 'known-secret' },
+    },
+  );
+  const auth = events.filter(({ kind }) => kind === 'auth');
+  expect(auth.map(({ event, code, scope }) => [event, scope ?? code ?? ''])).toEqual([
+    ['loginStarted', ''],
+    ['loginFinished', 'read'],
+    ['tokenRenewed', 'read'],
+    ['stepUp', 'write'],
+    ['loginStarted', ''],
+    ['loginFinished', 'read write'],
+    ['renewalFailed', 'AUTH_REQUIRED'],
+    ['loginStarted', ''],
+    ['loginFailed', 'AUTH_FAILED'],
+    ['loggedOut', ''],
+  ]);
+  const text = JSON.stringify(events);
+  const hidden = [...world.secrets, ...secrets].filter((one) => one.length >= 20);
+  const found = hidden.filter((one) => text.includes(one) && !/^http|^authorization_code$/.test(one));
+  expect(hidden.length).toBeGreaterThan(8);
+  expect(found).toEqual([]);
+});
+
+test('SEC-07 a server that waits for a login is told of', async () => {
+  const world = await authorizationWorld();
+  const events: AuditEvent[] = [];
+  await inWorld(world, async (manager) => void (await caught(manager.connect('w'))), {
+    auditLog: (event) => void events.push(event),
+    onAuthorizationUrl: undefined,
+  });
+  expect(events.filter(({ kind }) => kind === 'auth')).toEqual([
+    expect.objectContaining({ server: 'w', event: 'needsAuth', state: 'needs-auth', code: 'AUTH_REQUIRED' }),
+  ]);
 });

@@ -3,9 +3,20 @@
  * or as hostile as a test needs: every document and every endpoint can be changed or taken over.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { readFileSync } from 'node:fs';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { createServer as createSecureServer, get as secureGet } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { WebSocketServer } from 'ws';
+import type { HttpServerConfig, McpManager, McpManagerOptions, OAuthConfig } from '..';
+import { fixture, withManager } from './harness';
 
 /** A request as it came in. */
 export interface Hit {
@@ -24,6 +35,10 @@ export type TakeOver = (hit: Hit, response: ServerResponse) => boolean | void | 
 export interface WorldOptions {
   /** Path of the MCP endpoint. */
   path?: string;
+  /** Whether both speak TLS, with a certificate that nobody vouches for. */
+  secure?: boolean;
+  /** Client ids that are known beforehand, without a secret. */
+  clients?: string[];
   /** Seconds that tokens count; nothing is told where it is `null`. */
   life?: number | null;
   /** Whether refresh tokens are used once, and using one twice ends the whole family. */
@@ -38,6 +53,8 @@ export interface WorldOptions {
   challenge?: (origin: string) => string | string[];
   /** Scopes that calls of tools need; a token without gets a 403. */
   callScope?: string;
+  /** Challenge of a 403 to an upgrade with this token, if it is to be refused. */
+  upgradeChallenge?: (token: string) => string | undefined;
   /** Before the authorization server answers. */
   takeOver?: TakeOver;
   /** Before the MCP server answers. */
@@ -71,35 +88,48 @@ export interface World {
   killed: number;
   /** Hits of a path at the authorization server. */
   at(path: string): Hit[];
+  /** The certificate of `secure`, as PEM text. */
+  certificate: string;
+  /** Scope that a token was given for. */
+  scopeOf(token: string): string | undefined;
   /** Follows the authorization URL as a browser that agrees would; gives where it is sent back to. */
   visit(request: { url: string }): Promise<string>;
 }
 
-async function listen(answer: (hit: Hit, response: ServerResponse) => Promise<void>): Promise<string> {
-  const server = createServer((request, response) => {
+type Answer = (hit: Hit, response: ServerResponse) => Promise<void>;
+
+const certificate = readFileSync(fixture('tls/localhost-cert.pem'), 'utf8');
+const key = readFileSync(fixture('tls/localhost-key.pem'), 'utf8');
+
+function hitOf(request: IncomingMessage, body: string): Hit {
+  const url = new URL(request.url ?? '/', 'http://x');
+  return {
+    method: request.method ?? '',
+    path: url.pathname,
+    query: url.searchParams,
+    headers: request.headers,
+    body,
+    form: new URLSearchParams(body),
+  };
+}
+
+async function listen(answer: Answer, secure = false): Promise<{ origin: string; server: Server }> {
+  const take = (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const body = Buffer.concat(chunks).toString();
-      const url = new URL(request.url ?? '/', 'http://x');
-      const hit: Hit = {
-        method: request.method ?? '',
-        path: url.pathname,
-        query: url.searchParams,
-        headers: request.headers,
-        body,
-        form: new URLSearchParams(body),
-      };
-      void answer(hit, response);
+      void answer(hitOf(request, Buffer.concat(chunks).toString()), response);
     });
-  });
+  };
+  const server: Server = secure ? createSecureServer({ cert: certificate, key }, take) : createServer(take);
   server.listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port } = server.address() as AddressInfo;
+  return { origin: secure ? `https://localhost:${port}` : `http://127.0.0.1:${port}`, server };
 }
 
 export function json(response: ServerResponse, status: number, body: unknown, headers = {}): true {
@@ -111,7 +141,7 @@ export function json(response: ServerResponse, status: number, body: unknown, he
 /** Starts a server that counts requests and answers each with 200; nobody should come by. */
 export async function trap(): Promise<{ origin: string; hits: Hit[] }> {
   const hits: Hit[] = [];
-  const origin = await listen(async (hit, response) => {
+  const { origin } = await listen(async (hit, response) => {
     hits.push(hit);
     json(response, 200, {});
   });
@@ -207,7 +237,7 @@ export async function authorizationWorld(options: WorldOptions = {}): Promise<Wo
     return json(response, 201, { ...asked, client_id: id });
   };
 
-  world.issuer = await listen(async (hit, response) => {
+  const authorization = await listen(async (hit, response) => {
     world.hits.push(hit);
     if (await options.takeOver?.(hit, response)) return;
     if (hit.path === '/.well-known/oauth-authorization-server') {
@@ -228,9 +258,11 @@ export async function authorizationWorld(options: WorldOptions = {}): Promise<Wo
     if (hit.path === '/register') return void register(hit, response);
     if (hit.path === '/revoke') return void json(response, 200, {});
     json(response, 404, {});
-  });
+  }, options.secure);
 
-  world.origin = await listen(async (hit, response) => {
+  world.issuer = authorization.origin;
+
+  const mcp = await listen(async (hit, response) => {
     world.mcpHits.push(hit);
     if (await options.takeOverMcp?.(hit, response)) return;
     if (hit.path === `/.well-known/oauth-protected-resource${path}`) {
@@ -255,10 +287,22 @@ export async function authorizationWorld(options: WorldOptions = {}): Promise<Wo
     const result = RESULTS[message.method];
     const answer = result === undefined ? { error: { code: -32601, message: 'no such method' } } : { result };
     json(response, 200, { jsonrpc: '2.0', id: message.id, ...answer });
-  });
+  }, options.secure);
+  world.origin = mcp.origin;
   world.url = `${world.origin}${path}`;
+  serveSockets(mcp.server, world);
   world.at = (wanted) => world.hits.filter((hit) => hit.path === wanted);
+  world.certificate = certificate;
+  world.scopeOf = (given) => scopes.get(given);
   world.visit = async ({ url }) => {
+    if (options.secure) {
+      return new Promise((resolve, reject) => {
+        secureGet(url, { ca: certificate }, ({ headers }) => resolve(headers.location ?? '')).once(
+          'error',
+          reject,
+        );
+      });
+    }
     const response = await fetch(url, { redirect: 'manual' });
     return response.headers.get('location') ?? '';
   };
@@ -266,8 +310,56 @@ export async function authorizationWorld(options: WorldOptions = {}): Promise<Wo
   (world as World & { forget: () => void }).forget = () => clients.clear();
   /** Knows a client beforehand. */
   clients.set('known-client', 'known-secret');
+  for (const id of options.clients ?? []) clients.set(id, undefined);
   return world;
 }
+
+/** The same server over a WebSocket: its upgrade wants a token. */
+function serveSockets(server: Server, world: World): void {
+  const sockets = new WebSocketServer({ noServer: true });
+  onTestFinished(() => {
+    for (const socket of sockets.clients) socket.terminate();
+  });
+  server.on('upgrade', (request, socket, head) => {
+    const hit = hitOf(request, '');
+    world.mcpHits.push(hit);
+    const bearer = /^Bearer (.*)$/.exec(hit.headers.authorization ?? '')?.[1] ?? '';
+    const { challenge, upgradeChallenge } = world.options;
+    const refuse = (status: string, wants: string) => {
+      const fields = [`WWW-Authenticate: ${wants}`, 'Content-Length: 0', 'Connection: close'];
+      socket.end(`HTTP/1.1 ${status}\r\n${fields.join('\r\n')}\r\n\r\n`);
+    };
+    if (!world.tokens.has(bearer)) {
+      return refuse('401 Unauthorized', String(challenge?.(world.origin) ?? 'Bearer'));
+    }
+    const wants = upgradeChallenge?.(bearer);
+    if (wants !== undefined) return refuse('403 Forbidden', wants);
+    sockets.handleUpgrade(request, socket, head, (peer) => {
+      peer.on('message', (data) => {
+        const { id, method } = JSON.parse(String(data)) as { id?: number; method: string };
+        if (id !== undefined)
+          peer.send(JSON.stringify({ jsonrpc: '2.0', id, result: RESULTS[method] ?? {} }));
+      });
+    });
+  });
+}
+
+/** A manager with one server `w` that follows authorization URLs by itself. */
+export function inWorld<T>(
+  world: World,
+  body: (manager: McpManager) => Promise<T>,
+  options: McpManagerOptions & { oauth?: OAuthConfig | false; server?: Partial<HttpServerConfig> } = {},
+): Promise<T> {
+  const { oauth, server, ...rest } = options;
+  const w: HttpServerConfig = { type: 'http', url: world.url, oauth, ...server };
+  return withManager(
+    { onAuthorizationUrl: (request) => world.visit(request), ...rest, servers: { w } },
+    body,
+  );
+}
+
+/** A call of the one tool of the server `w`. */
+export const call = (manager: McpManager) => manager.callTool('mcp__w__echo', {});
 
 const RESULTS: Record<string, unknown> = {
   initialize: {

@@ -6,25 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { HttpServerConfig, McpManager, McpManagerOptions, OAuthConfig } from '..';
-import { authorizationWorld, json, trap, type World } from './authorization-world';
+import { authorizationWorld, call, inWorld, json, trap, type World } from './authorization-world';
 import { caught, eventually, nextEvent, pause, root, temporaryDirectory, withManager } from './harness';
-
-/** A manager with one server `w` that follows authorization URLs by itself. */
-function inWorld<T>(
-  world: World,
-  body: (manager: McpManager) => Promise<T>,
-  options: McpManagerOptions & { oauth?: OAuthConfig | false; server?: Partial<HttpServerConfig> } = {},
-): Promise<T> {
-  const { oauth, server, ...rest } = options;
-  const w: HttpServerConfig = { type: 'http', url: world.url, oauth, ...server };
-  return withManager(
-    { onAuthorizationUrl: (request) => world.visit(request), ...rest, servers: { w } },
-    body,
-  );
-}
-
-const call = (manager: McpManager) => manager.callTool('mcp__w__echo', {});
 
 describe('a login', () => {
   test('OAU-01 OAU-02 HTTP-03 from a 401 to a connected server, with PKCE, state and resource', async () => {

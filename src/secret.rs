@@ -7,9 +7,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memmem::Finder;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What stands in the place of a secret.
 pub const REDACTED: &str = "[REDACTED]";
+
+/// What is not written as it is in a URL (RFC 3986 §2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Shortest value that is searched for in free text; shorter ones would blot out ordinary words.
 pub const SHORTEST_IN_TEXT: usize = 6;
@@ -355,7 +359,7 @@ impl Redactor {
         for value in values {
             for form in [value, value.trim(), split_scheme(value.trim()).1] {
                 needles.push(form.to_owned());
-                needles.push(percent_encoded(form));
+                needles.push(utf8_percent_encode(form, RESERVED).to_string());
                 let quoted = serde_json::Value::from(form).to_string();
                 needles.push(quoted[1..quoted.len() - 1].to_owned());
             }
@@ -407,22 +411,6 @@ impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Redactor({} values)", self.finders.len())
     }
-}
-
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            encoded
-                .extend(char::from_digit(u32::from(byte >> 4), 16).map(|digit| digit.to_ascii_uppercase()));
-            encoded
-                .extend(char::from_digit(u32::from(byte & 15), 16).map(|digit| digit.to_ascii_uppercase()));
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

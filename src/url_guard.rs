@@ -1,7 +1,9 @@
 //! Which URLs that a server or its metadata names may be used (BEY-07). Pure.
 //!
-//! Owns: schemes, credentials and address classes, for literals here and for resolved addresses through
-//! [`Guard::admits`]. One guard belongs to one configured server: what that server's own address allows.
+//! Owns: schemes, credentials, origins and address classes, for literals here and for resolved addresses through
+//! [`Guard::admits`]. Three questions: where *we* may go for a server ([`Guard`], one per configured server: what that
+//! server's own address allows), where a *person* may be sent ([`check_visit`]), and where a server moves what is its
+//! own ([`lead`]: endpoints of event streams, redirects, hop by hop).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -35,6 +37,8 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
     let [a, b, c, _] = address.octets();
     match (a, b, c) {
         (127, ..) => Reach::Loopback,
+        // Who connects to "any address" reaches this machine.
+        (0, 0, 0) if address.is_unspecified() => Reach::Loopback,
         // Carrier-grade addresses (100.64/10) belong to the network this machine is in.
         (10, ..) | (192, 168, _) | (172, 16..=31, _) | (100, 64..=127, _) => Reach::Private,
         (0 | 224..=255, ..)
@@ -49,11 +53,16 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
 }
 
 fn reach_v6(address: Ipv6Addr) -> Reach {
-    if address.is_loopback() {
+    if address.is_loopback() || address.is_unspecified() {
         return Reach::Loopback;
     }
-    if let Some(v4) = carried_v4(address) {
+    if let Some(v4) = address.to_ipv4_mapped() {
         return reach_v4(v4);
+    }
+    if let Some(v4) = carried_v4(address) {
+        // A way round through somebody's gateway is no way to this machine.
+        let class = reach_v4(v4);
+        return if class == Reach::Loopback { Reach::Reserved } else { class };
     }
     match address.segments()[0] {
         0xfc00..=0xfdff => Reach::Private,
@@ -62,14 +71,13 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     }
 }
 
-/// The IPv4 address inside a mapped, compatible, NAT64 or 6to4 address.
+/// The IPv4 address inside a compatible, NAT64 or 6to4 address.
 fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match address.segments() {
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            Some(join(high, low))
-        }
-        [0x2002, high, low, ..] => Some(join(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(join(high, low)),
         _ => None,
     }
 }
@@ -86,8 +94,8 @@ pub struct Guard {
 impl Guard {
     /// The guard of the server behind `url`.
     pub fn for_server(url: &Url) -> Self {
-        let host = url.host().map(|host| host.to_owned());
-        Self { own: spelled_reach(url).unwrap_or(Reach::Public), host }
+        let own = url.host().as_ref().and_then(spelled_reach).unwrap_or(Reach::Public);
+        Self { own, host: url.host().map(|host| host.to_owned()) }
     }
 
     /// Whether an address may be connected to.
@@ -132,10 +140,10 @@ impl Guard {
             return Err(refused("it holds spaces or control characters"));
         }
         let url = Url::parse(text).map_err(|_| refused("it is no URL"))?;
-        if !url.username().is_empty() || url.password().is_some() {
+        if has_credentials(&url) {
             return Err(refused("it holds a user name"));
         }
-        let literal = spelled_reach(&url);
+        let literal = url.host().as_ref().and_then(spelled_reach);
         match url.scheme() {
             "https" => {}
             "http" if literal == Some(Reach::Loopback) && self.is_loopback() => {}
@@ -159,11 +167,82 @@ impl Guard {
     }
 }
 
-/// The class a URL's host has by its spelling; `None` for names that have to be resolved.
-fn spelled_reach(url: &Url) -> Option<Reach> {
-    match url.host()? {
-        Host::Ipv4(address) => Some(reach_v4(address)),
-        Host::Ipv6(address) => Some(reach_v6(address)),
+/// Checks a URL that a person is asked to visit: `https`, or `http` on this machine (ELI-02, mcp:ELI-32).
+///
+/// # Errors
+/// Why it may not be offered.
+pub fn check_visit(text: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(text).map_err(|_| "it is no absolute URL")?;
+    let class = url.host().as_ref().and_then(spelled_reach);
+    match url.scheme() {
+        "https" => {}
+        "http" if class == Some(Reach::Loopback) => {}
+        "http" => return Err("http is only offered for this machine"),
+        _ => return Err("only https may be offered"),
+    }
+    // What stands before an @ looks like the host and is not.
+    if has_credentials(&url) {
+        return Err("it holds a user name or password");
+    }
+    if class == Some(Reach::Reserved) {
+        return Err("its address is reserved");
+    }
+    Ok(url)
+}
+
+/// Why a server does not lead where it wants to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Astray {
+    /// It is no URL, or one with control characters.
+    NoUrl,
+    /// It is elsewhere: the origin, as it may be shown.
+    Elsewhere(String),
+    /// It holds a user name or password.
+    Credentials,
+}
+
+/// Where `text` leads from `base`: never to another origin, never with credentials (SSE-01, HTTP-03, B-101).
+///
+/// # Errors
+/// Why it leads nowhere.
+pub fn lead(base: &Url, text: &str) -> Result<Url, Astray> {
+    if text.chars().any(char::is_control) {
+        return Err(Astray::NoUrl);
+    }
+    let target = base.join(text).map_err(|_| Astray::NoUrl)?;
+    if base.origin() != target.origin() || !base.origin().is_tuple() {
+        return Err(Astray::Elsewhere(target.origin().ascii_serialization()));
+    }
+    if has_credentials(&target) { Err(Astray::Credentials) } else { Ok(target) }
+}
+
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// The address under which the web knows a server: that of a WebSocket is its upgrade's.
+pub fn web_address(url: &Url) -> Url {
+    let mut address = url.clone();
+    let scheme = match url.scheme() {
+        "ws" => "http",
+        "wss" => "https",
+        _ => return address,
+    };
+    // Both are of the kind that may be exchanged.
+    let _ = address.set_scheme(scheme);
+    address
+}
+
+/// Whether a host is this machine, by its spelling: the one answer for policy, proxies, editors, logins and visits.
+pub fn is_loopback(host: &Host<&str>) -> bool {
+    spelled_reach(host) == Some(Reach::Loopback)
+}
+
+/// The class a host has by its spelling; `None` for names that have to be resolved.
+fn spelled_reach(host: &Host<&str>) -> Option<Reach> {
+    match host {
+        Host::Ipv4(address) => Some(reach_v4(*address)),
+        Host::Ipv6(address) => Some(reach_v6(*address)),
         Host::Domain(name) => {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
             (name == "localhost" || name.ends_with(".localhost")).then_some(Reach::Loopback)
@@ -186,15 +265,19 @@ mod tests {
             ("192.168.3.4", Reach::Private),
             ("100.64.0.1", Reach::Private),
             ("169.254.169.254", Reach::Reserved),
-            ("0.0.0.0", Reach::Reserved),
+            ("0.0.0.0", Reach::Loopback),
+            ("0.0.0.1", Reach::Reserved),
             ("224.0.0.1", Reach::Reserved),
             ("255.255.255.255", Reach::Reserved),
             ("::1", Reach::Loopback),
-            ("::", Reach::Reserved),
+            ("::", Reach::Loopback),
+            ("::127.0.0.1", Reach::Reserved),
+            ("64:ff9b::7f00:1", Reach::Reserved),
+            ("64:ff9b::a00:1", Reach::Private),
             ("::ffff:127.0.0.1", Reach::Loopback),
             ("::ffff:10.0.0.1", Reach::Private),
             ("64:ff9b::a9fe:a9fe", Reach::Reserved),
-            ("2002:7f00:1::", Reach::Loopback),
+            ("2002:7f00:1::", Reach::Reserved),
             ("fc00::1", Reach::Private),
             ("fd12::1", Reach::Private),
             ("fe80::1", Reach::Reserved),
@@ -242,6 +325,46 @@ mod tests {
         let error = public.check("https://u:s3cret-pw@a.example/", "the token endpoint").unwrap_err();
         assert!(!error.message().contains("s3cret"), "{}", error.message());
         assert_eq!(error.code(), ErrorCode::UrlRefused);
+    }
+
+    #[test]
+    fn bey_07_eli_02_where_a_person_may_be_sent() {
+        for text in ["https://a.example/x", "http://localhost:1/", "http://[::1]/", "https://10.0.0.1/"] {
+            assert!(check_visit(text).is_ok(), "{text}");
+        }
+        for text in [
+            "http://a.example/",
+            "https://169.254.169.254/",
+            "http://[2002:7f00:1::]/",
+            "https://me@a.example/",
+            "file:///x",
+            "x",
+        ] {
+            assert!(check_visit(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bey_07_b_101_a_server_moves_within_its_origin() {
+        let base = Url::parse("https://a.example/sse").unwrap();
+        assert_eq!(lead(&base, "/m?x=1").unwrap().as_str(), "https://a.example/m?x=1");
+        let elsewhere = |origin: &str| Err(Astray::Elsewhere(origin.to_owned()));
+        assert_eq!(lead(&base, "//b.example/m"), elsewhere("https://b.example"));
+        assert_eq!(lead(&base, "http://a.example/m"), elsewhere("http://a.example"));
+        assert_eq!(lead(&base, "https://me:pw@a.example/m"), Err(Astray::Credentials));
+        assert_eq!(lead(&base, "/m\n/x"), Err(Astray::NoUrl));
+        assert_eq!(lead(&base, "https://[oops"), Err(Astray::NoUrl));
+    }
+
+    #[test]
+    fn ws_01_the_web_address_of_a_socket() {
+        for (text, expected) in [
+            ("wss://a.example:8443/mcp?x", "https://a.example:8443/mcp?x"),
+            ("ws://127.0.0.1:5/", "http://127.0.0.1:5/"),
+            ("https://a.example/", "https://a.example/"),
+        ] {
+            assert_eq!(web_address(&Url::parse(text).unwrap()).as_str(), expected);
+        }
     }
 
     #[test]

@@ -52,6 +52,21 @@ fn with_secret(server: &ServerMetadata) -> Method {
     if takes("client_secret_post") && !takes("client_secret_basic") { Method::Post } else { Method::Basic }
 }
 
+/// Why there is no client.
+#[derive(Debug)]
+pub struct NoClient {
+    /// For whoever wants to log in.
+    pub error: McpError,
+    /// Whether the server did not take what was to be registered, so that another redirect URI may do (mcp:AUTH-31).
+    pub unacceptable: bool,
+}
+
+impl From<McpError> for NoClient {
+    fn from(error: McpError) -> Self {
+        Self { error, unacceptable: false }
+    }
+}
+
 /// Finds or makes the client for a login.
 ///
 /// # Errors
@@ -62,7 +77,7 @@ pub async fn resolve(
     found: &Found,
     stored: Option<&Registration>,
     wanted: Wanted<'_>,
-) -> Result<(Registration, Origin), McpError> {
+) -> Result<(Registration, Origin), NoClient> {
     let server = &found.server;
     if let Some(client) = configured(settings, server) {
         return Ok((client, Origin::Configured));
@@ -79,7 +94,7 @@ pub async fn resolve(
             "the authorization server {} registers no clients by itself; set oauth.clientId",
             crate::unicode::clean_str_lossy(&found.issuer)
         );
-        return Err(McpError::new(ErrorCode::AuthFailed, message));
+        return Err(McpError::new(ErrorCode::AuthFailed, message).into());
     };
     let endpoint = web.check(endpoint, "the registration endpoint")?;
     let posted = web.post_json(&endpoint, &application(server, &wanted)).await?;
@@ -124,20 +139,23 @@ fn application(server: &ServerMetadata, wanted: &Wanted<'_>) -> Value {
 }
 
 /// Reads what a registration gave; only what is needed, and nothing that does not fit (B-140).
-fn read_registration(posted: &Posted, redirect_uri: &str) -> Result<Registration, McpError> {
+fn read_registration(posted: &Posted, redirect_uri: &str) -> Result<Registration, NoClient> {
     let body = &posted.body;
-    let refused =
-        |why: String| McpError::new(ErrorCode::AuthFailed, format!("the client registration {why}"));
+    let refused = |why: String| NoClient {
+        error: McpError::new(ErrorCode::AuthFailed, format!("the client registration {why}")),
+        unacceptable: false,
+    };
     if !(200..300).contains(&posted.status) {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         if posted.status >= 500 || posted.status == 429 {
-            return Err(Refused::Later(posted.status).into_error("the client registration"));
+            return Err(Refused::Later(posted.status).into_error("the client registration").into());
         }
         let mut why = format!("was refused with status {}", posted.status);
         for said in [text("error"), text("error_description")].into_iter().flatten() {
             why.push_str(&format!(", {}", super::web::said(said)));
         }
-        return Err(refused(why).with(|facts| facts.status = Some(posted.status)));
+        let error = refused(why).error.with(|facts| facts.status = Some(posted.status));
+        return Err(NoClient { error, unacceptable: matches!(posted.status, 400 | 422) });
     }
     let plain = |name: &str| {
         let text = body.get(name)?.as_str()?;
@@ -149,7 +167,7 @@ fn read_registration(posted: &Posted, redirect_uri: &str) -> Result<Registration
     let client_secret = plain("client_secret");
     let redirects = body.get("redirect_uris").and_then(Value::as_array);
     if redirects.is_some_and(|list| !list.iter().any(|one| one.as_str() == Some(redirect_uri))) {
-        return Err(refused("changed the redirect URI".to_owned()));
+        return Err(NoClient { unacceptable: true, ..refused("changed the redirect URI".to_owned()) });
     }
     let method = match body.get("token_endpoint_auth_method").and_then(Value::as_str) {
         None if client_secret.is_some() => Method::Basic,
@@ -214,7 +232,7 @@ mod tests {
 
     fn registered(body: Value) -> Result<Registration, String> {
         read_registration(&Posted { status: 201, body, nonce: None }, BACK)
-            .map_err(|error| error.message().to_owned())
+            .map_err(|no_client| no_client.error.message().to_owned())
     }
 
     #[test]
@@ -243,8 +261,25 @@ mod tests {
             body: json!({ "error": "invalid_redirect_uri", "error_description": "no" }),
             nonce: None,
         };
-        let message = read_registration(&posted, BACK).unwrap_err().message().to_owned();
-        assert!(message.contains("invalid_redirect_uri"), "{message}");
+        let no_client = read_registration(&posted, BACK).unwrap_err();
+        assert!(no_client.error.message().contains("invalid_redirect_uri"), "{no_client:?}");
+    }
+
+    #[test]
+    fn a_11_auth_31_which_refusals_another_redirect_uri_may_help_against() {
+        for (status, body, expected) in [
+            (400, json!({ "error": "invalid_redirect_uri" }), true),
+            (400, json!({ "error": "invalid_client_metadata" }), true),
+            (201, json!({ "client_id": "a", "redirect_uris": ["http://localhost:1/callback"] }), true),
+            (201, json!({ "client_id": "" }), false),
+            (401, json!({ "error_description": "no redirect for you" }), false),
+            (403, json!(null), false),
+            (503, json!(null), false),
+        ] {
+            let posted = Posted { status, body: body.clone(), nonce: None };
+            let no_client = read_registration(&posted, BACK).unwrap_err();
+            assert_eq!(no_client.unacceptable, expected, "{status} {body}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::callback::{Answer, Expected, judge, query_of};
-use super::clients::{self, Origin, Wanted};
+use super::clients::{self, NoClient, Origin, Wanted};
 use super::discovery::Found;
 use super::loopback::Loopback;
 use super::proof::{Pkce, random_text};
@@ -21,7 +21,7 @@ use super::web::Form;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
 use crate::runtime::lock;
-use crate::secret::Secret;
+use crate::secret::{SafeUrl, Secret};
 
 /// How long a login may wait for the person.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -79,6 +79,11 @@ impl Session {
     async fn log_in_alone(&self, asker: Asker) -> Result<(), McpError> {
         let began = *self.ended.borrow();
         let mut over = self.ended.subscribe();
+        let need = lock(&self.state).need.clone();
+        if need.step_up {
+            self.note("stepUp", json!({ "scope": need.scopes.join(" ") }));
+        }
+        self.note("loginStarted", json!({}));
         let login = async {
             let found = self.discover().await?;
             self.check_pkce(&found)?;
@@ -97,7 +102,18 @@ impl Session {
             outcome = login => outcome,
         };
         lock(&self.pending).take();
+        match &outcome {
+            Ok(()) => self.note("loginFinished", self.told()),
+            Err(error) => self.note("loginFailed", json!({ "code": error.code().as_str() })),
+        }
         outcome
+    }
+
+    /// What may be written down of the login there is.
+    pub(super) fn told(&self) -> Value {
+        let state = lock(&self.state);
+        let issuer = SafeUrl::new(state.record.issuer.as_str()).to_string();
+        json!({ "issuer": issuer, "scope": state.record.requested.join(" ") })
     }
 
     /// One login; a refusal in the value is that of a client the server does not know.
@@ -168,8 +184,8 @@ impl Session {
         let outcome = self.client(found, stored.as_ref(), &way, scopes).await;
         let refused = match outcome {
             Ok((client, origin)) => return Ok((client, origin, way)),
-            Err(error) if error.message().contains("redirect") => error,
-            Err(error) => return Err(error),
+            Err(no_client) if no_client.unacceptable => no_client.error,
+            Err(no_client) => return Err(no_client.error),
         };
         if self.settings.callback.host.is_some() || way.loopback.is_none() {
             return Err(refused);
@@ -186,7 +202,7 @@ impl Session {
         stored: Option<&Registration>,
         way: &Way,
         scopes: &[String],
-    ) -> Result<(Registration, Origin), McpError> {
+    ) -> Result<(Registration, Origin), NoClient> {
         let name = &self.identity.host_name;
         let wanted = Wanted { name, redirect_uri: &way.uri, native: way.native, scopes };
         clients::resolve(&self.web, &self.settings, found, stored, wanted).await

@@ -4,6 +4,8 @@
 use serde_json::Value;
 use url::Url;
 
+use crate::url_guard::web_address;
+
 /// The well-known part for resources.
 const RESOURCE: &str = "oauth-protected-resource";
 /// The well-known part for authorization servers.
@@ -138,7 +140,7 @@ pub fn origin(url: &Url) -> Url {
 /// Whether a resource may call itself `claimed` when it is reached at `server`: the same origin, and a path that
 /// is the server's or an ancestor of it by segments (mcp:AUTH-14, B-134).
 pub fn may_claim(claimed: &str, server: &Url) -> bool {
-    let Ok(url) = Url::parse(claimed) else { return false };
+    let Ok(url) = Url::parse(claimed).map(|url| web_address(&url)) else { return false };
     if url.origin() != server.origin() || !url.username().is_empty() || url.fragment().is_some() {
         return false;
     }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::clients;
 use super::discovery::{self, Found};
 use super::record::Record;
@@ -64,10 +66,18 @@ impl Session {
             }
             state.record.clone()
         };
-        match &self.settings.grant {
+        let outcome = match &self.settings.grant {
+            // Nothing that could be renewed is no failure.
+            Grant::Code if record.refresh_token.is_none() || record.client.is_none() => return Ok(false),
             Grant::Code => self.refresh(record, reason, began).await,
             grant => self.machine(grant, began).await,
+        };
+        match &outcome {
+            Ok(true) => self.note("tokenRenewed", self.told()),
+            Ok(false) => self.note("renewalFailed", json!({ "code": ErrorCode::AuthRequired.as_str() })),
+            Err(error) => self.note("renewalFailed", json!({ "code": error.code().as_str() })),
         }
+        outcome
     }
 
     async fn refresh(&self, mut record: Record, reason: Reason, began: u64) -> Result<bool, McpError> {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::watch;
 use url::Url;
 
@@ -23,7 +23,7 @@ use crate::host::{Host, QuestionKind};
 use crate::runtime::{lock, unix_millis};
 use crate::secret::Redactor;
 use crate::transport::BoxFuture;
-use crate::transport::authorizer::{AuthRefusal, Authorizer, Presented};
+use crate::transport::authorizer::{AuthRefusal, Authorizer, Mending, Presented};
 use crate::transport::connector::Network;
 use crate::transport::http::challenge;
 use crate::url_guard::Guard;
@@ -89,11 +89,6 @@ impl ServerAuth {
     /// Whether the server has asked for a login that nobody gave yet.
     pub fn is_needed(&self) -> bool {
         lock(&self.session.state).need.known
-    }
-
-    /// Takes the secrets of the login out of free text (SEC-03).
-    pub fn redactor(&self) -> Redactor {
-        self.session.redactor()
     }
 
     /// Has the person log in because the host wants it; ends a login that waits for somebody else.
@@ -174,6 +169,7 @@ impl ServerAuth {
             kept.unwrap_or(own)
         };
         session.store.delete(&session.key).await?;
+        session.note("loggedOut", serde_json::json!({}));
         self.give_back(&record).await;
         Ok(())
     }
@@ -202,17 +198,17 @@ impl ServerAuth {
     fn headers(&self, method: &str, url: &Url) -> Result<Presented, McpError> {
         let state = lock(&self.session.state);
         let Some(token) = state.record.token() else {
-            return Ok(Presented { headers: Vec::new(), serial: state.serial });
+            return Ok(Presented { headers: HeaderMap::new(), serial: state.serial });
         };
         let scheme = if state.record.bound { "DPoP" } else { "Bearer" };
-        let mut headers = vec![(AUTHORIZATION, sensitive(&format!("{scheme} {token}"))?)];
+        let mut headers = HeaderMap::from_iter([(AUTHORIZATION, sensitive(&format!("{scheme} {token}"))?)]);
         let (token, serial) = (token.to_owned(), state.serial);
         let nonce = state.nonces.get(&url.origin().ascii_serialization()).cloned();
         let bound = state.record.bound;
         drop(state);
         if bound && let Some(key) = self.session.proof_key()? {
             let proof = key.proof(method, url, Some(&token), nonce.as_deref())?;
-            headers.push((HeaderName::from_static("dpop"), sensitive(proof.expose())?));
+            headers.insert(HeaderName::from_static("dpop"), sensitive(proof.expose())?);
         }
         Ok(Presented { headers, serial })
     }
@@ -231,40 +227,39 @@ impl ServerAuth {
         }
     }
 
-    async fn mend(&self, refusal: AuthRefusal) -> Result<bool, McpError> {
+    async fn mend(&self, serial: u64, refusal: &AuthRefusal) -> Result<Mending, McpError> {
         let challenges = challenge::parse(&refusal.challenges);
-        if let Some(nonce) = refusal.nonce {
+        if let Some(nonce) = &refusal.nonce {
             let origin = self.session.identity.url.origin().ascii_serialization();
-            lock(&self.session.state).nonces.insert(origin, nonce);
+            lock(&self.session.state).nonces.insert(origin, nonce.clone());
             let wanted = challenges.iter().any(|one| one.get("error") == Some("use_dpop_nonce"));
-            if wanted && self.session.settings.dpop && refusal.serial > 0 {
-                return Ok(true);
+            if wanted && self.session.settings.dpop && serial > 0 {
+                return Ok(Mending::Nonce);
             }
         }
         let need = Need::of(&challenges);
         if refusal.status == 403 && !need.step_up {
-            return Ok(false);
+            return Ok(Mending::Nothing);
         }
         let machine = !matches!(self.session.settings.grant, Grant::Code);
         {
             let mut state = lock(&self.session.state);
             // A late refusal of a token that was replaced meanwhile replaces nothing (mcp:AUTH-08).
-            if state.serial != refusal.serial && state.record.token().is_some() {
-                return Ok(true);
+            if state.serial != serial && state.record.token().is_some() {
+                return Ok(Mending::Renewed);
             }
             let grows = need.scopes.iter().any(|scope| !state.record.requested.contains(scope));
             state.need = need;
             if refusal.status == 403 && !(machine && grows) {
-                return Ok(false);
+                return Ok(Mending::Nothing);
             }
         }
-        let better = self.session.renew(refusal.serial, Reason::Refused).await?;
-        if better {
+        if !refusal.again && self.session.renew(serial, Reason::Refused).await? {
             lock(&self.session.state).need = Need::default();
-        } else {
-            self.session.drop_token(refusal.serial);
+            return Ok(Mending::Renewed);
         }
-        Ok(better)
+        self.session.drop_token(serial);
+        Ok(Mending::Nothing)
     }
 
     /// Whether a step up would ask for anything that was not asked for before (mcp:AUTH-60).
@@ -306,12 +301,22 @@ impl Authorizer for ServerAuth {
         })
     }
 
-    fn refused(&self, refusal: AuthRefusal) -> BoxFuture<'_, Result<bool, McpError>> {
-        Box::pin(async move { self.mend(refusal).await.map_err(|error| self.session.clean(error)) })
+    fn refused<'a>(
+        &'a self,
+        presented: &'a Presented,
+        refusal: &'a AuthRefusal,
+    ) -> BoxFuture<'a, Result<Mending, McpError>> {
+        Box::pin(async move {
+            self.mend(presented.serial, refusal).await.map_err(|error| self.session.clean(error))
+        })
     }
 
     fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
         Box::pin(async move { self.log_in_for(cause).await.map_err(|error| self.session.clean(error)) })
+    }
+
+    fn redactor(&self) -> Redactor {
+        self.session.redactor()
     }
 }
 

@@ -261,6 +261,12 @@ impl Session {
         self.host.emit(HostEvent { name: "diagnostic", body: body.to_string(), key: None });
     }
 
+    /// Writes down what happened with the login; `details` hold names and codes, never a secret (SEC-07).
+    pub(super) fn note(&self, event: &'static str, mut details: serde_json::Value) {
+        details["event"] = event.into();
+        self.host.note("auth", &self.identity.server, details);
+    }
+
     /// Secrets that may come back in a server's words.
     pub(super) fn remember(&self, secrets: impl IntoIterator<Item = Secret<String>>) {
         lock(&self.state).remember(secrets);

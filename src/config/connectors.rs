@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -15,6 +16,8 @@ use crate::config::scope::Scope;
 pub const MOST: usize = 1000;
 /// What stands for the connector in a template.
 const PLACE: &str = "{server_id}";
+/// What an identifier is encoded but for, so that it stays one segment of a path: one of dots alone would climb.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
 /// Where the list is, and where its connectors are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ impl ListPlace {
             taken.insert(name.clone());
             let mut definition = json!({
                 "type": "claudeai-proxy",
-                "url": self.template.replace(PLACE, &percent_encoded(&one.id)),
+                "url": self.template.replace(PLACE, &utf8_percent_encode(&one.id, SEGMENT).to_string()),
                 "id": one.id,
             });
             if let Some(url) = &one.url {
@@ -120,20 +123,6 @@ pub fn read_page(bytes: &[u8]) -> Option<Page> {
         _ => None,
     };
     Some(page)
-}
-
-/// Every byte outside of the unreserved characters as `%XX`: an identifier stays one segment of a path.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        // Dots are encoded too: a segment of dots alone would climb.
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

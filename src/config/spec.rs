@@ -140,6 +140,16 @@ pub enum TransportSpec {
 }
 
 impl TransportSpec {
+    /// The part that servers behind a configured URL have in common.
+    pub fn remote(&self) -> Option<&RemoteSpec> {
+        match self {
+            TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote) => {
+                Some(remote)
+            }
+            _ => None,
+        }
+    }
+
     /// The `type` as files write it.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -1,24 +1,6 @@
 //! Whether a configured URL may be used.
 
-use url::Host;
-
 use crate::secret::{SafeUrl, authority};
-
-/// Whether a host is this machine.
-pub fn is_loopback(host: &Host<&str>) -> bool {
-    match host {
-        Host::Domain(name) => {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        Host::Ipv4(address) => address.is_loopback() || address.is_unspecified(),
-        Host::Ipv6(address) => {
-            address.is_loopback()
-                || address.is_unspecified()
-                || address.to_ipv4_mapped().is_some_and(|mapped| mapped.is_loopback())
-        }
-    }
-}
 
 /// Checks scheme and host, and that there are neither control characters nor a user name in it.
 /// The error says what to write instead and repeats nothing of the URL but its scheme.

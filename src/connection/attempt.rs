@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::state::FailureKind;
-use super::{ClientListener, Live, Shared, remote, socket};
+use super::{ClientListener, Live, Shared, authorization, remote, socket};
 use crate::client::Tables;
 use crate::client::inbound::Inbound;
 use crate::client::input::InputDesk;
@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
 use crate::runtime::write;
-use crate::transport::credentials::Credentials;
+use crate::transport::authorizer::{Authorizer, Authorizers};
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -114,7 +114,7 @@ pub(super) struct Refused {
     pub(super) status: Option<u16>,
 }
 
-/// Opens one way; once more where a login was given for a stream that its refusal had ended (SSE-02).
+/// Opens one way; once more where a login was given for a stream that its refusal had ended (SSE-02, WS-01).
 async fn open_one(
     shared: &Arc<Shared>,
     generation: u64,
@@ -124,7 +124,7 @@ async fn open_one(
 ) -> Result<Live, Refused> {
     let first = open_once(shared, generation, way, deadline, abandon).await;
     match &first {
-        Err(refused) if refused.error.code() == ErrorCode::AuthRequired && shared.access.is_logged_in() => {
+        Err(refused) if remote::wants_login(&refused.error) && shared.access.is_logged_in() => {
             open_once(shared, generation, way, deadline, abandon).await
         }
         _ => first,
@@ -148,18 +148,16 @@ async fn open_once(
         Refused { kind: kind_of(&error), error, status: None }
     };
     shared.settings.gate.check(&shared.spec).map_err(refused)?;
-    let credentials = remote::credentials(shared);
-    if let Some(credentials) = &credentials {
-        // It has a clock of its own: what the server is allowed for its answer starts after it.
-        let given = tokio::select! {
-            biased;
-            given = credentials.headers(None) => given.map(drop),
-            kind = deadline.expired() => Err(deadline.error(kind, "the command of headersHelper")),
-            _ = &mut *abandon => Err(given_up()),
-        };
-        given.map_err(refused)?;
-    }
-    let transport = start_transport(shared, Arc::clone(&inbound), way, credentials).map_err(refused)?;
+    let authorizers = authorization::authorizers(shared).map_err(refused)?;
+    // That has a clock of its own: what the server is allowed for its answer starts after it.
+    let prepared = tokio::select! {
+        biased;
+        prepared = authorizers.prepare() => prepared,
+        kind = deadline.expired() => Err(deadline.error(kind, "what gives its headers")),
+        _ = &mut *abandon => Err(given_up()),
+    };
+    prepared.map_err(refused)?;
+    let transport = start_transport(shared, Arc::clone(&inbound), way, authorizers).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -235,7 +233,7 @@ fn start_transport(
     shared: &Shared,
     inbound: Arc<Inbound>,
     way: Way<'_>,
-    credentials: Option<Arc<dyn Credentials>>,
+    authorizers: Authorizers,
 ) -> Result<Arc<dyn Transport>, McpError> {
     match &shared.spec.transport {
         TransportSpec::Stdio(spec) => {
@@ -254,11 +252,11 @@ fn start_transport(
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
             Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
         }
-        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, credentials),
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, authorizers),
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, way.older, credentials),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, way.older, authorizers),
     }
 }
 
@@ -343,18 +341,13 @@ fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpEr
 impl Shared {
     /// The error without any secret of this server's definition.
     pub(crate) fn redact_error(&self, error: &McpError) -> McpError {
-        let mut message = self.redactor.redact(error.message()).into_owned();
-        if let Some(login) = &self.access.login {
-            message = login.redactor().redact(&message).into_owned();
-        }
+        let login = self.access.login.as_ref().map(|login| login.redactor()).unwrap_or_default();
+        let redact = |text: &str| login.redact(&self.redactor.redact(text)).into_owned();
         let facts = error.facts().clone();
-        let redacted = McpError::new(error.code(), message).with(|target| {
+        let redacted = McpError::new(error.code(), redact(error.message())).with(|target| {
             *target = facts;
-            for line in target.stderr_tail.iter_mut().flatten() {
-                *line = self.redactor.redact(line).into_owned();
-            }
-            if let Some(shown) = &mut target.first_bytes {
-                *shown = self.redactor.redact(shown).into_owned();
+            for text in target.stderr_tail.iter_mut().flatten().chain(&mut target.first_bytes) {
+                *text = redact(text);
             }
         });
         redacted.on(&self.spec.name)

@@ -1,27 +1,29 @@
-//! Who holds the tokens of a server: its login, or nobody.
+//! Who proves to a server who we are: a login, a command, the host's account, or nobody.
 
 use std::sync::Arc;
 
 use url::Url;
 
+use super::Shared;
 use super::settings::ConnectionSettings;
 use crate::auth::settings::OAuthSettings;
 use crate::auth::{self, ServerAuth, TokenStore};
-use crate::config::spec::{OAuthChoice, ProxyChoice, RemoteSpec, ServerSpec, TransportSpec};
+use crate::config::Voice;
+use crate::config::spec::{HelperCommand, OAuthChoice, ProxyChoice, RemoteSpec, ServerSpec, TransportSpec};
 use crate::error::McpError;
 use crate::host::Host;
-use crate::transport::authorizer::Authorizer;
+use crate::transport::authorizer::{Authorizer, Authorizers};
 use crate::transport::connector::Network;
-use crate::url_guard::Guard;
+use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
+use crate::transport::stdio::Inherit;
+use crate::url_guard::{Guard, web_address};
 
 /// What a connection knows of tokens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Access {
     /// The login, where one is possible.
     pub(super) login: Option<Arc<ServerAuth>>,
-    /// What transports ask.
-    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    /// Why neither can be used.
+    /// Why none can be used.
     pub(super) problem: Option<McpError>,
 }
 
@@ -33,14 +35,12 @@ impl Access {
         host: &Arc<dyn Host>,
         store: &Arc<TokenStore>,
     ) -> Self {
-        let (TransportSpec::Http(remote) | TransportSpec::Sse(remote)) = &spec.transport else {
-            return Self::default();
-        };
+        let Some(remote) = spec.transport.remote() else { return Self::default() };
         if brings_its_own(remote) {
             return Self::default();
         }
         let (oauth, url) = match (OAuthSettings::read(&remote.oauth), Url::parse(remote.url.expose())) {
-            (Ok(Some(oauth)), Ok(url)) => (oauth, url),
+            (Ok(Some(oauth)), Ok(url)) => (oauth, web_address(&url)),
             (Err(problem), _) => return Self { problem: Some(problem), ..Self::default() },
             _ => return Self::default(),
         };
@@ -67,8 +67,7 @@ impl Access {
             store: Arc::clone(store),
             host: Arc::clone(host),
         }));
-        let authorizer: Arc<dyn Authorizer> = Arc::<ServerAuth>::clone(&login);
-        Self { login: Some(login), authorizer: Some(authorizer), problem: None }
+        Self { login: Some(login), problem: None }
     }
 }
 
@@ -77,6 +76,38 @@ impl Access {
     pub(super) fn is_logged_in(&self) -> bool {
         self.login.as_ref().is_some_and(|login| login.storage().is_some() && !login.is_needed())
     }
+}
+
+/// Who proves who we are, for one connection; nothing is asked yet.
+///
+/// # Errors
+/// `CONFIG_INVALID` where the definition of the login is wrong.
+pub(super) fn authorizers(shared: &Shared) -> Result<Authorizers, McpError> {
+    if let Some(problem) = &shared.access.problem {
+        return Err(problem.clone());
+    }
+    if let TransportSpec::ConnectorProxy(_) = &shared.spec.transport {
+        return Ok(Authorizers::new(shared.settings.account.clone()));
+    }
+    let helper = helper(shared).map(|helper| Arc::new(helper) as Arc<dyn Authorizer>);
+    let login = shared.access.login.clone().map(|login| login as Arc<dyn Authorizer>);
+    Ok(Authorizers::new(helper.into_iter().chain(login)))
+}
+
+/// The command that gives headers, where one is configured.
+fn helper(shared: &Shared) -> Option<HeadersHelper> {
+    let remote = shared.spec.transport.remote()?;
+    let HelperCommand(words) = remote.headers_helper.as_ref()?;
+    // A definition of a repository was approved as a whole, but the host's variables are no part of it.
+    let trusted = shared.spec.voice != Voice::Repository;
+    Some(HeadersHelper::new(HelperRecipe {
+        server: Arc::clone(&shared.spec.name),
+        url: remote.url.expose().to_owned(),
+        words: words.clone(),
+        cwd: shared.settings.cwd.clone(),
+        inherit: if trusted { Inherit::All } else { Inherit::Safe },
+        environment: Arc::clone(&shared.settings.environment),
+    }))
 }
 
 /// A configured `Authorization` or a command that gives headers wins; no login starts beside it (B-149, mcp:AUTH-10).

@@ -7,14 +7,11 @@ use url::Url;
 use super::Shared;
 use super::attempt::Refused;
 use crate::client::inbound::Inbound;
-use crate::config::Voice;
-use crate::config::spec::{HelperCommand, ProxyChoice, RemoteSpec, TransportSpec};
+use crate::config::spec::{ProxyChoice, RemoteSpec, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::secret::{SafeUrl, Secret};
-use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
-use crate::transport::credentials::Credentials;
+use crate::transport::authorizer::Authorizers;
 use crate::transport::http::{self, HttpLimits, HttpRecipe};
-use crate::transport::stdio::Inherit;
 use crate::transport::{Transport, legacy_sse};
 
 /// Header that carries the token of an editor (IDE-01).
@@ -25,7 +22,7 @@ pub(super) fn start(
     shared: &Shared,
     inbound: Arc<Inbound>,
     older: bool,
-    credentials: Option<Arc<dyn Credentials>>,
+    authorizers: Authorizers,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers, events) = match &shared.spec.transport {
         TransportSpec::Http(remote) => (&remote.url, configured(remote), older),
@@ -37,7 +34,7 @@ pub(super) fn start(
         TransportSpec::ConnectorProxy(connector) => (&connector.url, Vec::new(), false),
         other => return Err(McpError::new(ErrorCode::Internal, format!("{} is no HTTP", other.kind()))),
     };
-    let recipe = HttpRecipe { credentials, ..recipe(shared, url, headers)? };
+    let recipe = HttpRecipe { authorizers, ..recipe(shared, url, headers)? };
     if events {
         let transport = legacy_sse::open(recipe, inbound)?;
         Ok(transport)
@@ -45,29 +42,6 @@ pub(super) fn start(
         let transport = http::open(recipe, inbound)?;
         Ok(transport)
     }
-}
-
-/// What gives headers of a connection: the host's account, or a command; nothing is asked yet.
-pub(super) fn credentials(shared: &Shared) -> Option<Arc<dyn Credentials>> {
-    if let TransportSpec::ConnectorProxy(_) = &shared.spec.transport {
-        return shared.settings.account.clone();
-    }
-    let (TransportSpec::Http(remote) | TransportSpec::Sse(remote) | TransportSpec::WebSocket(remote)) =
-        &shared.spec.transport
-    else {
-        return None;
-    };
-    let HelperCommand(words) = remote.headers_helper.as_ref()?;
-    // A definition of a repository was approved as a whole, but the host's variables are no part of it.
-    let trusted = shared.spec.voice != Voice::Repository;
-    Some(Arc::new(HeadersHelper::new(HelperRecipe {
-        server: Arc::clone(&shared.spec.name),
-        url: remote.url.expose().to_owned(),
-        words: words.clone(),
-        cwd: shared.settings.cwd.clone(),
-        inherit: if trusted { Inherit::All } else { Inherit::Safe },
-        environment: Arc::clone(&shared.settings.environment),
-    })))
 }
 
 fn configured(remote: &RemoteSpec) -> Vec<(String, Secret<String>)> {
@@ -80,17 +54,13 @@ fn recipe(
     headers: Vec<(String, Secret<String>)>,
 ) -> Result<HttpRecipe, McpError> {
     let settings = &shared.settings;
-    if let Some(problem) = &shared.access.problem {
-        return Err(problem.clone());
-    }
     let url = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url =
         url.ok_or_else(|| McpError::new(ErrorCode::ConfigInvalid, "the url is no http or https URL"))?;
     Ok(HttpRecipe {
         url,
         headers,
-        credentials: None,
-        authorizer: shared.access.authorizer.clone(),
+        authorizers: Authorizers::default(),
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),
@@ -110,6 +80,11 @@ fn recipe(
 pub(super) fn contradicts_older_way(refused: &Refused) -> bool {
     let status = refused.error.facts().status;
     !may_pass(status) && status.is_some_and(|status| !matches!(status, 401 | 403 | 407))
+}
+
+/// Whether a refusal asks for a login, or for one with more scopes.
+pub(super) fn wants_login(error: &McpError) -> bool {
+    matches!(error.code(), ErrorCode::AuthRequired | ErrorCode::AuthScopeInsufficient)
 }
 
 /// Whether an HTTP status may be another one next time (E17).

@@ -17,7 +17,7 @@ use crate::config::spec::{ProxyChoice, StartPolicy, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
-use crate::transport::credentials::Credentials;
+use crate::transport::authorizer::Authorizer;
 use crate::transport::stdio::ShutdownTimes;
 use crate::transport::websocket::PingTimes;
 
@@ -150,7 +150,7 @@ pub struct ConnectionSettings {
     /// Proxy of servers that name none of their own (PRX-01).
     pub proxy: ProxyChoice,
     /// The host's account, for the connectors behind its proxy (PXY-01).
-    pub account: Option<Arc<dyn Credentials>>,
+    pub account: Option<Arc<dyn Authorizer>>,
     /// The policy that every attempt to connect passes.
     pub gate: Gate,
 }

@@ -8,14 +8,14 @@ use crate::client::inbound::Inbound;
 use crate::config::spec::{ProxyChoice, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::transport::Transport;
-use crate::transport::credentials::Credentials;
+use crate::transport::authorizer::Authorizers;
 use crate::transport::websocket::{self, WebSocketLimits, WebSocketRecipe};
 
 /// Starts the transport of a server of type `ws` or `ws-ide`.
 pub(super) fn start(
     shared: &Shared,
     inbound: Arc<Inbound>,
-    credentials: Option<Arc<dyn Credentials>>,
+    authorizers: Authorizers,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers) = match &shared.spec.transport {
         TransportSpec::WebSocket(spec) => {
@@ -32,7 +32,7 @@ pub(super) fn start(
     let recipe = WebSocketRecipe {
         url: url.clone(),
         headers,
-        credentials,
+        authorizers,
         tls: shared.spec.tls.clone().or_else(|| settings.tls.clone()),
         proxy: match &shared.spec.proxy {
             ProxyChoice::Inherited => settings.proxy.clone(),

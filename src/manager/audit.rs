@@ -205,7 +205,11 @@ fn transition(status: &Map<String, Value>) -> Option<(&'static str, &str, Value)
         (_, "failed") => "connect",
         _ => return None,
     };
-    Some((kind, server, serde_json::json!({ "state": state, "from": from, "code": text("code") })))
+    let mut details = serde_json::json!({ "state": state, "from": from, "code": text("code") });
+    if kind == "auth" {
+        details["event"] = "needsAuth".into();
+    }
+    Some((kind, server, details))
 }
 
 #[cfg(test)]

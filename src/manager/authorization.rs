@@ -66,8 +66,8 @@ impl Manager {
 
 fn login_of(connection: &Connection) -> Result<Arc<ServerAuth>, McpError> {
     connection.login().cloned().ok_or_else(|| {
-        let why = "no login is possible: the server is no http or sse server, oauth is false, or an Authorization \
-                   header is configured";
+        let why = "no login is possible: the server is not of type http, sse or ws, oauth is false, or an \
+                   Authorization header is configured";
         McpError::new(ErrorCode::AuthFailed, why).on(connection.name())
     })
 }

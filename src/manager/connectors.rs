@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::Method;
 use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
 use tokio::sync::watch;
+use url::Url;
 
 use super::Manager;
 use crate::config::ConfigOptions;
@@ -25,9 +26,9 @@ use crate::host::{Host, QuestionKind};
 use crate::runtime::{self, lock, read};
 use crate::secret::{Redactor, Secret};
 use crate::transport::BoxFuture;
+use crate::transport::authorizer::{AuthRefusal, Authorizer, Authorizers, Mending, Presented};
 use crate::transport::connector::Network;
 use crate::transport::connector::client::Request;
-use crate::transport::credentials::Credentials;
 use crate::transport::http::response_body::{self, End};
 
 /// Longest wait for the whole list.
@@ -76,23 +77,42 @@ impl Account {
         *kept = token.filter(|token| !token.is_empty()).map(Secret::new);
         Ok(kept.clone())
     }
+
+    /// Its header; another one than in `refused`, if there is one.
+    async fn headers(&self, refused: Option<&HeaderMap>) -> Result<HeaderMap, McpError> {
+        let refused = refused.and_then(|map| map.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix(SCHEME));
+        let token = self.token(refused).await?;
+        let none = || McpError::new(ErrorCode::AuthRequired, "getConnectorToken has no token");
+        bearer(&token.ok_or_else(none)?)
+    }
 }
 
-impl Credentials for Account {
-    fn headers<'a>(&'a self, refused: Option<&'a HeaderMap>) -> BoxFuture<'a, Result<HeaderMap, McpError>> {
-        Box::pin(async move {
-            let refused = refused.and_then(|map| map.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix(SCHEME));
-            let token = self.token(refused).await?;
-            let none = || McpError::new(ErrorCode::AuthRequired, "getConnectorToken has no token");
-            bearer(&token.ok_or_else(none)?)
+impl Authorizer for Account {
+    fn prepare(&self) -> BoxFuture<'_, Result<(), McpError>> {
+        Box::pin(async { self.headers(None).await.map(drop) })
+    }
+
+    fn present<'a>(&'a self, _: &'a str, _: &'a Url) -> BoxFuture<'a, Result<Presented, McpError>> {
+        Box::pin(async { Ok(Presented { headers: self.headers(None).await?, serial: 0 }) })
+    }
+
+    fn refused<'a>(
+        &'a self,
+        presented: &'a Presented,
+        refusal: &'a AuthRefusal,
+    ) -> BoxFuture<'a, Result<Mending, McpError>> {
+        Box::pin(async {
+            let better = refusal.status == 401
+                && !refusal.again
+                && self.headers(Some(&presented.headers)).await? != presented.headers;
+            Ok(if better { Mending::Renewed } else { Mending::Nothing })
         })
     }
 
-    fn hide_in(&self, text: &[u8]) -> Vec<u8> {
+    fn redactor(&self) -> Redactor {
         // Held only while the host is asked; then the token that was shown is no longer good.
         let token = self.token.try_lock().ok().and_then(|kept| kept.clone());
-        let redactor = Redactor::new(token.iter().map(|token| token.expose().as_str()));
-        redactor.redact(&String::from_utf8_lossy(text)).into_owned().into_bytes()
+        Redactor::new(token.iter().map(|token| token.expose().as_str()))
     }
 }
 
@@ -193,26 +213,21 @@ impl Connectors {
         &self,
         place: &ListPlace,
         name: Option<&str>,
-        account: &Account,
+        account: &Arc<Account>,
     ) -> Result<Vec<u8>, Missing> {
         let no_token = |error: McpError| Missing::NoAccess(error.message().to_owned());
         let failed = |error: McpError| Missing::Failed(error.message().to_owned());
         let url = place.page(name);
-        let mut headers = account.headers(None).await.map_err(no_token)?;
-        let mut again = true;
+        let all = Authorizers::new([Arc::clone(account) as Arc<dyn Authorizer>]);
+        let mut attempt = all.attempt();
         let mut response = loop {
-            let mut all = headers.clone();
-            all.insert(ACCEPT, HeaderValue::from_static("application/json"));
-            let request = Request { url: url.clone(), method: Method::GET, headers: all, body: Bytes::new() };
+            let mut headers = attempt.headers("GET", &url).await.map_err(no_token)?;
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            let request = Request { url: url.clone(), method: Method::GET, headers, body: Bytes::new() };
             let response = self.network.send(request).await.map_err(failed)?;
-            if response.status().as_u16() != 401 || !std::mem::take(&mut again) {
+            if !attempt.again(response.status().as_u16(), response.headers()).await.map_err(no_token)? {
                 break response;
             }
-            let better = account.headers(Some(&headers)).await.map_err(no_token)?;
-            if better == headers {
-                break response;
-            }
-            headers = better;
         };
         match response.status().as_u16() {
             200..=299 => {}

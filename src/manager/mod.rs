@@ -49,8 +49,8 @@ use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
+use crate::transport::authorizer::Authorizer;
 use crate::transport::connector::tls::extra_roots_problem;
-use crate::transport::credentials::Credentials;
 use audit::{AuditLog, AuditingHost};
 use connectors::{Account, Connectors};
 use options::{Options, TokenChoice};
@@ -278,7 +278,7 @@ impl Manager {
         settings.start = spec.start.unwrap_or(settings.start);
         settings.introduction.features = features_of(self.post.as_ref());
         settings.gate = self.gate.clone();
-        settings.account = self.account.clone().map(|account| account as Arc<dyn Credentials>);
+        settings.account = self.account.clone().map(|account| account as Arc<dyn Authorizer>);
         if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. })
             && !self.watches_clocks.swap(true, Ordering::Relaxed)
         {

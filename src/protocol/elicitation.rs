@@ -2,9 +2,9 @@
 //! Pure: nothing is shown, fetched or opened here.
 
 use serde_json::{Map, Value};
-use url::{Host, Url};
 
 use super::format;
+use crate::url_guard::check_visit;
 
 /// Most fields of one form.
 const MOST_FIELDS: usize = 200;
@@ -214,28 +214,12 @@ pub struct AskedUrl {
     pub host: String,
 }
 
-/// Lets an address pass that may be offered to people: `https`, or `http` on this machine (ELI-02, mcp:ELI-32).
+/// Lets an address pass that may be offered to people (ELI-02, mcp:ELI-32).
 ///
 /// # Errors
 /// Why it may not.
 pub fn check_url(text: &str) -> Result<AskedUrl, String> {
-    let url = Url::parse(text).map_err(|_| "it is no absolute URL".to_owned())?;
-    let loopback = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    match url.scheme() {
-        "https" => {}
-        "http" if loopback => {}
-        "http" => return Err("http is only offered for this machine".to_owned()),
-        _ => return Err("only https may be offered".to_owned()),
-    }
-    // What stands before an @ looks like the host and is not.
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("it holds a user name or password".to_owned());
-    }
+    let url = check_visit(text)?;
     let name = url.host_str().unwrap_or_default();
     let host = match url.port() {
         Some(port) => format!("{name}:{port}"),

@@ -16,12 +16,13 @@ use super::frame_events::Event;
 use super::http::answer::{self, Content};
 use super::http::sending::{Message, Patience};
 use super::http::stream::EventReader;
-use super::http::{HttpRecipe, Shared, headers, redirect, response_body};
+use super::http::{HttpRecipe, Shared, headers, response_body};
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
 use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::jsonrpc::RawText;
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime;
+use crate::url_guard::{Astray, lead};
 
 /// Longest `endpoint` that is looked at.
 const LONGEST_ENDPOINT: usize = 8 * 1024;
@@ -135,17 +136,16 @@ impl Poster {
             return Ok(());
         }
         let target = Some(data.trim()).filter(|text| text.len() <= LONGEST_ENDPOINT);
-        let target = target.and_then(|text| base.join(text).ok()).ok_or_else(|| {
-            McpError::new(ErrorCode::UrlRefused, format!("the endpoint that {} names is no URL", place(base)))
+        let target = target.ok_or(Astray::NoUrl).and_then(|text| lead(base, text)).map_err(|astray| {
+            let (code, what) = match astray {
+                Astray::NoUrl => (ErrorCode::UrlRefused, "that is no URL".to_owned()),
+                Astray::Credentials => (ErrorCode::UrlRefused, "with a user name in it".to_owned()),
+                Astray::Elsewhere(origin) => {
+                    (ErrorCode::EndpointOriginMismatch, format!("elsewhere, at {origin}"))
+                }
+            };
+            McpError::new(code, format!("the event stream of {} names an endpoint {what}", place(base)))
         })?;
-        if !redirect::same_origin(base, &target) {
-            let message = format!(
-                "the event stream of {} names an endpoint elsewhere, at {}",
-                place(base),
-                target.origin().ascii_serialization()
-            );
-            return Err(McpError::new(ErrorCode::EndpointOriginMismatch, message));
-        }
         self.shared.gate().check(&target)?;
         self.endpoint.send_replace(Some(target));
         Ok(())

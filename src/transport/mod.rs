@@ -5,7 +5,6 @@
 
 pub mod authorizer;
 pub mod connector;
-pub mod credentials;
 pub mod duplex;
 pub mod frame_events;
 pub mod frame_lines;

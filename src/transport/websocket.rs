@@ -22,11 +22,11 @@ use tokio_tungstenite::tungstenite::{self, Message};
 use url::Url;
 
 use self::closing::{End, Liveness, Pulse};
-use self::upgrade::Headers;
+use self::upgrade::{Headers, NoUpgrade};
 use self::write_queue::WriteQueue;
+use super::authorizer::Authorizers;
 use super::connector::dial::{Detour, Dialer};
 use super::connector::wire::Wire;
-use super::credentials::Credentials;
 use super::duplex::{Duplex, accept_frame};
 use super::frame_lines::{EXCERPT, beginning};
 use super::stdio::ServerProcess;
@@ -38,7 +38,7 @@ use crate::jsonrpc::{Incoming, RawText, read};
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::{self, lock};
 use crate::secret::{SafeUrl, Secret};
-use crate::unicode;
+use crate::{unicode, url_guard};
 
 /// How long the server's goodbye is waited for after ours, by mode (F-068: closing takes 2 s at most).
 const GOODBYE_GRACEFUL: Duration = Duration::from_secs(1);
@@ -70,8 +70,8 @@ pub struct WebSocketRecipe {
     pub url: SafeUrl,
     /// Headers of the upgrade request, names as written.
     pub headers: Vec<(String, Secret<String>)>,
-    /// Headers that have to be asked for; they win over the configured ones.
-    pub credentials: Option<Arc<dyn Credentials>>,
+    /// Who proves who we are; what they present wins over the configured headers.
+    pub authorizers: Authorizers,
     /// TLS settings of the server.
     pub tls: Option<TlsSpec>,
     /// Proxy settings of the server.
@@ -103,6 +103,7 @@ struct Noise {
 #[derive(Debug)]
 pub struct WebSocketTransport {
     duplex: Duplex,
+    authorizers: Authorizers,
     queue: Arc<WriteQueue>,
     limits: WebSocketLimits,
     noise: Mutex<Noise>,
@@ -123,6 +124,7 @@ pub fn open(
     let sink: Arc<WriteQueue> = Arc::clone(&queue);
     let transport = Arc::new(WebSocketTransport {
         duplex: Duplex::new(sink),
+        authorizers: recipe.authorizers.clone(),
         queue,
         limits,
         noise: Mutex::default(),
@@ -155,20 +157,28 @@ async fn connect(
 ) -> Result<WebSocketStream<Wire>, McpError> {
     let url = Url::parse(recipe.url.expose())
         .map_err(|_| McpError::new(ErrorCode::ConfigInvalid, "the URL of the server is malformed"))?;
-    let Some(credentials) = &recipe.credentials else {
-        return connect_with(&recipe.headers, &url, recipe, limits).await;
-    };
-    let shown = credentials.headers(None).await?;
-    let error = match connect_with(&overlaid(&recipe.headers, &shown), &url, recipe, limits).await {
-        Err(error) if error.facts().status.is_some_and(|status| credentials.turned_down(status)) => error,
-        outcome => return outcome,
-    };
-    // What the server did not like may just have grown old (OAU-04).
-    let now = credentials.headers(Some(&shown)).await?;
-    if now == shown {
-        return Err(error);
+    // Proofs are for the request that it is (mcp:DPOP-01).
+    let address = url_guard::web_address(&url);
+    let mut attempt = recipe.authorizers.attempt();
+    loop {
+        let presented = attempt.headers("GET", &address).await?;
+        let refused = match connect_with(&overlaid(&recipe.headers, &presented), &url, recipe, limits).await {
+            Ok(socket) => return Ok(socket),
+            Err(refused) => refused,
+        };
+        if !attempt.again(refused.status, &refused.headers).await? {
+            return Err(hidden(refused.error, &recipe.authorizers));
+        }
     }
-    connect_with(&overlaid(&recipe.headers, &now), &url, recipe, limits).await
+}
+
+/// An error without what proves who we are: a server may repeat it.
+fn hidden(error: McpError, authorizers: &Authorizers) -> McpError {
+    error.with(|facts| {
+        if let Some(shown) = &mut facts.first_bytes {
+            *shown = String::from_utf8_lossy(&authorizers.hide_in(shown.as_bytes())).into_owned();
+        }
+    })
 }
 
 /// Configured headers with others over them.
@@ -186,7 +196,7 @@ async fn connect_with(
     url: &Url,
     recipe: &WebSocketRecipe,
     limits: &WebSocketLimits,
-) -> Result<WebSocketStream<Wire>, McpError> {
+) -> Result<WebSocketStream<Wire>, NoUpgrade> {
     let (tls, proxy) = (recipe.tls.clone(), recipe.proxy.clone());
     let dialer = Dialer::new(tls, proxy, Arc::clone(&recipe.environment), recipe.connect);
     let wire = dialer.connect(url, Detour::Tunnel).await?;
@@ -351,6 +361,10 @@ impl Transport for WebSocketTransport {
 
     fn process(&self) -> Option<Arc<ServerProcess>> {
         None
+    }
+
+    fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        Box::pin(self.authorizers.log_in(cause))
     }
 
     fn evidence(&self) -> Evidence {

@@ -7,10 +7,10 @@ use url::Url;
 use super::{ALLOW_LIST, Policy, Subject, Verdict, shown};
 use crate::config::load::find_program;
 use crate::config::spec::{ServerSpec, TransportSpec};
-use crate::config::url_check::is_loopback;
 use crate::error::{ErrorCode, McpError, PermissionLayer, Result};
 use crate::runtime::{read, write};
 use crate::secret::SafeUrl;
+use crate::url_guard::is_loopback;
 
 /// The policy in force, shared by every connection of a manager. Asked about the very definition that is
 /// connected to, at each attempt: start, reconnect, run-time addition, redirect.

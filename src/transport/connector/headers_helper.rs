@@ -12,13 +12,14 @@ use http::header::HeaderMap;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 use tokio::sync::OnceCell;
+use url::Url;
 
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::lock;
 use crate::secret::{Redactor, Secret};
 use crate::transport::BoxFuture;
-use crate::transport::credentials::Credentials;
+use crate::transport::authorizer::{AuthRefusal, Authorizer, Mending, Presented};
 use crate::transport::http::headers::configured;
 use crate::transport::stdio::{Inherit, child_environment};
 
@@ -72,25 +73,41 @@ impl HeadersHelper {
         }
         Arc::clone(&current)
     }
+
+    async fn headers(&self, refused: Option<&HeaderMap>) -> Result<HeaderMap, McpError> {
+        let run = self.run(refused);
+        run.get_or_try_init(|| self.recipe.run()).await.cloned()
+    }
 }
 
-impl Credentials for HeadersHelper {
-    fn headers<'a>(&'a self, refused: Option<&'a HeaderMap>) -> BoxFuture<'a, Result<HeaderMap, McpError>> {
-        Box::pin(async move {
-            let run = self.run(refused);
-            run.get_or_try_init(|| self.recipe.run()).await.cloned()
+impl Authorizer for HeadersHelper {
+    fn prepare(&self) -> BoxFuture<'_, Result<(), McpError>> {
+        Box::pin(async { self.headers(None).await.map(drop) })
+    }
+
+    fn present<'a>(&'a self, _: &'a str, _: &'a Url) -> BoxFuture<'a, Result<Presented, McpError>> {
+        Box::pin(async { Ok(Presented { headers: self.headers(None).await?, serial: 0 }) })
+    }
+
+    fn refused<'a>(
+        &'a self,
+        presented: &'a Presented,
+        refusal: &'a AuthRefusal,
+    ) -> BoxFuture<'a, Result<Mending, McpError>> {
+        Box::pin(async {
+            if refusal.again {
+                return Ok(Mending::Nothing);
+            }
+            let now = self.headers(Some(&presented.headers)).await?;
+            // What gives the same again says that there is nothing better.
+            Ok(if now == presented.headers { Mending::Nothing } else { Mending::Renewed })
         })
     }
 
-    fn turned_down(&self, status: u16) -> bool {
-        matches!(status, 401 | 403)
-    }
-
-    fn hide_in(&self, text: &[u8]) -> Vec<u8> {
+    fn redactor(&self) -> Redactor {
         let run = self.run(None);
         let values = run.get().into_iter().flat_map(HeaderMap::values);
-        let redactor = Redactor::new(values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()));
-        redactor.redact(&String::from_utf8_lossy(text)).into_owned().into_bytes()
+        Redactor::new(values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()))
     }
 }
 
@@ -239,7 +256,7 @@ mod tests {
             assert_eq!(shown(&given.unwrap()), [("n", "2")]);
         }
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
-        assert_eq!(helper.hide_in(b"n is 2"), b"n is 2", "short values are no secrets in text");
+        assert!(helper.redactor().is_empty(), "short values are no secrets in text");
         std::fs::remove_file(file).unwrap();
     }
 

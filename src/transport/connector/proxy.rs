@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use crate::config::spec::ProxyChoice;
-use crate::config::url_check::is_loopback;
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
+use crate::url_guard::is_loopback;
 
 /// A proxy to go through. Prints without its credentials.
 #[derive(Clone, PartialEq, Eq)]

@@ -63,14 +63,11 @@ pub struct Refusal<'a> {
 pub fn refused(refusal: &Refusal<'_>) -> McpError {
     let status = refusal.status;
     let error = match status.as_u16() {
-        401 => challenged(refusal, ErrorCode::AuthRequired, "the server asks for a login"),
-        403 if wants_scope(refusal.headers) => {
-            challenged(refusal, ErrorCode::AuthScopeInsufficient, "the server asks for more scopes")
-        }
         407 => McpError::new(ErrorCode::ProxyFailed, "the proxy asks for a user name and password"),
         404 if refusal.in_session => session_expired(),
         400 | 410 if refusal.in_session && names_lost_session(&shown(refusal.body)) => session_expired(),
-        _ => McpError::new(ErrorCode::HttpStatus, status_message(refusal)),
+        code => challenged(refusal.asked, code, refusal.headers)
+            .unwrap_or_else(|| McpError::new(ErrorCode::HttpStatus, status_message(refusal))),
     };
     error.with(|facts| {
         facts.status = Some(status.as_u16());
@@ -192,16 +189,21 @@ pub fn challenges(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-fn wants_scope(headers: &HeaderMap) -> bool {
-    challenge::wants_scope(&challenge::parse(&challenges(headers)))
-}
-
-/// `data` keeps the challenge for whoever logs in: `{"wwwAuthenticate": [...]}`.
-fn challenged(refusal: &Refusal<'_>, code: ErrorCode, what: &str) -> McpError {
-    let data = json!({ "wwwAuthenticate": challenges(refusal.headers) });
+/// The error for an answer that asks for a login or for more scopes; `data` keeps the challenge for whoever logs in:
+/// `{"wwwAuthenticate": [...]}`.
+pub fn challenged(asked: &str, status: u16, headers: &HeaderMap) -> Option<McpError> {
+    let challenges = challenges(headers);
+    let (code, what) = match status {
+        401 => (ErrorCode::AuthRequired, "the server asks for a login"),
+        403 if challenge::wants_scope(&challenge::parse(&challenges)) => {
+            (ErrorCode::AuthScopeInsufficient, "the server asks for more scopes")
+        }
+        _ => return None,
+    };
+    let data = json!({ "wwwAuthenticate": challenges });
     let data = serde_json::value::to_raw_value(&data).ok().map(Arc::from);
-    McpError::new(code, format!("{what} ({} was answered with {})", refusal.asked, refusal.status.as_u16()))
-        .with(|facts| facts.data = data)
+    let message = format!("{what} ({asked} was answered with {status})");
+    Some(McpError::new(code, message).with(|facts| facts.data = data))
 }
 
 #[cfg(test)]

@@ -25,9 +25,8 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use url::Url;
 
-use super::authorizer::Authorizer;
+use super::authorizer::Authorizers;
 use super::connector::Network;
-use super::credentials::Credentials;
 use super::duplex::cancellation;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport, stdio};
 use crate::config::policy::UrlGate;
@@ -93,10 +92,8 @@ pub struct HttpRecipe {
     pub url: Url,
     /// Headers of every request.
     pub headers: Vec<(String, Secret<String>)>,
-    /// Headers that have to be asked for; they win over the configured ones.
-    pub credentials: Option<Arc<dyn Credentials>>,
-    /// Who holds the tokens, if any are used.
-    pub authorizer: Option<Arc<dyn Authorizer>>,
+    /// Who proves who we are; what they present wins over the configured headers.
+    pub authorizers: Authorizers,
     /// Trust.
     pub tls: Option<TlsSpec>,
     /// Detour.
@@ -122,9 +119,8 @@ struct Session {
 pub(super) struct Shared {
     url: RwLock<Url>,
     headers: HeaderMap,
-    credentials: Option<Arc<dyn Credentials>>,
+    authorizers: Authorizers,
     gate: UrlGate,
-    pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     network: Network,
     limits: HttpLimits,
     receiver: Arc<dyn Receiver>,
@@ -165,7 +161,7 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
     Ok(Arc::new(Shared {
         url: RwLock::new(recipe.url),
         headers,
-        credentials: recipe.credentials,
+        authorizers: recipe.authorizers,
         gate: recipe.gate,
         network: Network::new(
             recipe.tls,
@@ -174,7 +170,6 @@ pub(super) fn share(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<A
             recipe.limits.connect,
             recipe.limits.stall,
         ),
-        authorizer: recipe.authorizer,
         limits: recipe.limits,
         receiver,
         session: Mutex::new(session),
@@ -230,19 +225,16 @@ impl Shared {
 
     /// Has a person log in.
     pub(super) fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
-        match &self.authorizer {
-            Some(authorizer) => Box::pin(async move {
-                let outcome = authorizer.log_in(cause).await;
-                // Nothing goes through any more until somebody has logged in: the owner is told.
-                if let Err(error) = &outcome
-                    && error.code() == ErrorCode::AuthRequired
-                {
-                    self.receiver.closed(error.clone());
-                }
-                outcome
-            }),
-            None => Box::pin(async { Err(cause) }),
-        }
+        Box::pin(async move {
+            let outcome = self.authorizers.log_in(cause).await;
+            // Nothing goes through any more until somebody has logged in: the owner is told.
+            if let Err(error) = &outcome
+                && error.code() == ErrorCode::AuthRequired
+            {
+                self.receiver.closed(error.clone());
+            }
+            outcome
+        })
     }
 
     fn is_modern(&self) -> bool {

@@ -5,6 +5,7 @@ use url::Url;
 
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::transport::connector::client::place;
+use crate::url_guard::{Astray, lead};
 
 /// Hops that are followed.
 pub const MOST_HOPS: usize = 5;
@@ -37,26 +38,15 @@ pub fn next(
     let Some(location) = location.filter(|_| keeps_method) else {
         return Ok(Next::Here);
     };
-    let target = std::str::from_utf8(location)
-        .ok()
-        .and_then(|text| from.join(text).ok())
-        .ok_or_else(|| refused(from, "is redirected to something that is no URL"))?;
-    if !same_origin(from, &target) {
-        let shown = target.origin().ascii_serialization();
-        return Err(refused(
+    let target = std::str::from_utf8(location).map_err(|_| Astray::NoUrl).and_then(|text| lead(from, text));
+    target.map(Next::Follow).map_err(|astray| match astray {
+        Astray::NoUrl => refused(from, "is redirected to something that is no URL"),
+        Astray::Credentials => refused(from, "is redirected to a URL with a user name"),
+        Astray::Elsewhere(origin) => refused(
             from,
-            &format!("is redirected to another origin, {shown}; if that is right, configure that URL"),
-        ));
-    }
-    Ok(Next::Follow(target))
-}
-
-/// Whether two URLs share scheme, host and port, and the second carries no credentials.
-pub fn same_origin(base: &Url, other: &Url) -> bool {
-    base.origin() == other.origin()
-        && base.origin().is_tuple()
-        && other.username().is_empty()
-        && other.password().is_none()
+            &format!("is redirected to another origin, {origin}; if that is right, configure that URL"),
+        ),
+    })
 }
 
 /// Too many hops.

@@ -14,7 +14,6 @@ use crate::error::{Delivery, ErrorCode, McpError, Phase};
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::random_jitter;
 use crate::runtime::{lock, write};
-use crate::transport::authorizer::AuthRefusal;
 use crate::transport::connector::client::{BodyError, Request, Response, place};
 
 /// Pause for a busy server that names none.
@@ -23,9 +22,6 @@ const BUSY: Duration = Duration::from_secs(1);
 const HANDSHAKE_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of an error answer that are read: enough for a JSON-RPC error with data.
 pub(in crate::transport) const ERROR_BODY: usize = 1024 * 1024;
-
-/// Repeats of a request that was refused for its token: a nonce, and a renewed token.
-const MOST_REPEATS: u32 = 2;
 
 /// Whether a busy server is asked again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +82,8 @@ impl Shared {
     ///
     /// # Errors
     /// `CONNECT_FAILED`, `TLS_FAILED`, `PROXY_FAILED` (nothing was sent), `CONNECTION_LOST` (it may have
-    /// run), `AUTH_FAILED` where the command that gives headers fails, `REDIRECT_REFUSED`, `POLICY_DENIED` for a redirect out of the permitted set.
+    /// run), `REDIRECT_REFUSED`, `POLICY_DENIED` for a redirect out of the permitted set, and those of
+    /// [`Authorizer`](crate::transport::authorizer::Authorizer).
     pub(in crate::transport) async fn deliver(
         &self,
         message: Message,
@@ -99,16 +96,8 @@ impl Shared {
             headers: message.headers,
             body: message.body.map(Bytes::from).unwrap_or_default(),
         };
-        let shown = self.credentials_for(&mut request, None).await?;
         self.pause.over().await;
-        let mut response = self.send_authorized(&mut request, whole).await?;
-        if let (Some(credentials), Some(shown)) = (&self.credentials, shown)
-            && credentials.turned_down(response.status().as_u16())
-            && self.credentials_for(&mut request, Some(&shown)).await?.is_some_and(|now| now != shown)
-        {
-            // What the server did not like may just have grown old.
-            response = self.send_authorized(&mut request, whole).await?;
-        }
+        let response = self.send_authorized(&mut request, whole).await?;
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
             return Ok(response);
@@ -124,50 +113,19 @@ impl Shared {
         self.send_authorized(&mut request, whole).await
     }
 
-    /// Sends a request with the token there is; one that the server refused is sent again where the refusal
-    /// could be mended silently (mcp:AUTH-08).
+    /// Sends a request with what proves who we are; one that the server refused for it is sent again where that could
+    /// be mended silently (mcp:AUTH-08).
     async fn send_authorized(&self, request: &mut Request, whole: bool) -> Result<Response, McpError> {
-        let Some(authorizer) = &self.authorizer else { return self.follow(request, whole).await };
-        let mut sent = 0;
+        let mut attempt = self.authorizers.attempt();
         loop {
-            let presented = authorizer.present(request.method.as_str(), &request.url).await?;
-            for (name, value) in presented.headers {
-                request.headers.insert(name, value);
+            for (name, value) in &attempt.headers(request.method.as_str(), &request.url).await? {
+                request.headers.insert(name, value.clone());
             }
             let response = self.follow(request, whole).await?;
-            sent += 1;
-            let status = response.status().as_u16();
-            if !matches!(status, 401 | 403) || sent > MOST_REPEATS {
-                return Ok(response);
-            }
-            let nonce = response.headers().get("dpop-nonce").and_then(|value| value.to_str().ok());
-            let refusal = AuthRefusal {
-                status,
-                challenges: answer::challenges(response.headers()),
-                nonce: nonce.map(str::to_owned),
-                serial: presented.serial,
-            };
-            let mended = authorizer.refused(refusal).await;
-            if !mended.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::Refused)))? {
+            if !attempt.again(response.status().as_u16(), response.headers()).await? {
                 return Ok(response);
             }
         }
-    }
-
-    /// Puts the headers that have to be asked for on a request, and gives them back; `refused` were not good
-    /// enough. (PXY-01, OAU-04)
-    async fn credentials_for(
-        &self,
-        request: &mut Request,
-        refused: Option<&HeaderMap>,
-    ) -> Result<Option<HeaderMap>, McpError> {
-        let Some(credentials) = &self.credentials else { return Ok(None) };
-        let asked = credentials.headers(refused).await;
-        let headers = asked.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::No)))?;
-        for (name, value) in &headers {
-            request.headers.insert(name, value.clone());
-        }
-        Ok(Some(headers))
     }
 
     /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
@@ -237,15 +195,13 @@ impl Shared {
     ) -> McpError {
         let asked = asked(response.url());
         let beginning = &body[..body.len().min(2 * answer::KEPT_BYTES)];
-        let mut hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
-        if let Some(credentials) = &self.credentials {
-            hidden = Some(credentials.hide_in(hidden.as_deref().unwrap_or(beginning)));
-        }
+        let hidden = lock(&self.session).id.as_ref().map(|id| id.hide_in(beginning));
+        let hidden = self.authorizers.hide_in(hidden.as_deref().unwrap_or(beginning));
         judgement(&Refusal {
             asked: &asked,
             status: response.status(),
             headers: response.headers(),
-            body: hidden.as_deref().unwrap_or(beginning),
+            body: &hidden,
             in_session,
         })
     }

@@ -70,9 +70,8 @@ pub(crate) fn environment() -> Environment {
 pub(crate) fn recipe(url: &str) -> HttpRecipe {
     HttpRecipe {
         url: Url::parse(url).unwrap(),
-        authorizer: None,
         headers: vec![("X-Own".to_owned(), Secret::new("own-secret".to_owned()))],
-        credentials: None,
+        authorizers: Authorizers::default(),
         tls: None,
         proxy: ProxyChoice::Inherited,
         gate: Gate::new(Vec::new(), "").of(&Arc::from("s")),

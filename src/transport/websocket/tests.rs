@@ -31,7 +31,7 @@ async fn listener() -> (TcpListener, WebSocketRecipe) {
     let recipe = WebSocketRecipe {
         url: SafeUrl::new(format!("ws://{}/", listener.local_addr().unwrap())),
         headers: Vec::new(),
-        credentials: None,
+        authorizers: Authorizers::default(),
         tls: None,
         proxy: ProxyChoice::Off,
         environment: Arc::new(environment),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
@@ -12,9 +13,11 @@ use url::Url;
 use super::WebSocketLimits;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
+use crate::transport::connector::client::place;
 use crate::transport::connector::reply_head::{HeadProblem, ReplyHead, read_head};
 use crate::transport::connector::wire::Wire;
 use crate::transport::frame_lines::beginning;
+use crate::transport::http::answer;
 use crate::unicode;
 
 /// The sub-protocol that is asked for; a server that selects none is accepted.
@@ -35,17 +38,33 @@ const OWN_HEADERS: [&str; 7] = [
     "transfer-encoding",
 ];
 
+/// Why there is no WebSocket; what of the answer tells whoever proves who we are.
+#[derive(Debug)]
+pub(super) struct NoUpgrade {
+    pub(super) error: McpError,
+    /// Status of the answer; 0 where there was none.
+    pub(super) status: u16,
+    /// Challenge and nonce.
+    pub(super) headers: HeaderMap,
+}
+
+impl From<McpError> for NoUpgrade {
+    fn from(error: McpError) -> Self {
+        Self { error, status: 0, headers: HeaderMap::new() }
+    }
+}
+
 /// Asks for the upgrade and makes a WebSocket of the stream.
 ///
 /// # Errors
-/// `AUTH_REQUIRED` for 401, `HTTP_STATUS` with the first bytes for any other refusal, `CONNECT_FAILED` for what
+/// `AUTH_REQUIRED` for 401, `AUTH_SCOPE_INSUFFICIENT` for a 403 that asks for scopes, `HTTP_STATUS` with the first bytes for any other refusal, `CONNECT_FAILED` for what
 /// is no answer, `CONFIG_INVALID` for a header that cannot be sent.
 pub(super) async fn upgrade(
     mut wire: Wire,
     url: &Url,
     headers: &Headers,
     limits: &WebSocketLimits,
-) -> Result<WebSocketStream<Wire>, McpError> {
+) -> Result<WebSocketStream<Wire>, NoUpgrade> {
     let key = generate_key();
     let request = request_head(url, headers, &key)?;
     let broken = |error: std::io::Error| failed(format!("the connection broke during the upgrade: {error}"));
@@ -54,7 +73,7 @@ pub(super) async fn upgrade(
     let mut head = read_head(&mut wire, MAX_HEAD).await.map_err(describe)?;
     if head.status != 101 {
         let shown = read_body_start(&mut wire, &mut head).await;
-        return Err(refusal(&head, &shown));
+        return Err(refusal(url, &head, &shown));
     }
     judge(&head, &key, &offered(headers)).map_err(|why| {
         failed(format!("the server's answer to the upgrade breaks the WebSocket protocol: {why}"))
@@ -187,19 +206,24 @@ fn clean(bytes: &[u8]) -> String {
     unicode::clean_str_lossy(String::from_utf8_lossy(bytes).trim())
 }
 
-fn refusal(head: &ReplyHead, shown: &str) -> McpError {
+fn refusal(url: &Url, head: &ReplyHead, shown: &str) -> NoUpgrade {
     let status = head.status;
-    let reason = shortened(&head.reason);
-    let error = if status == 401 {
-        McpError::new(ErrorCode::AuthRequired, "the server asks for a login (401)")
-    } else {
-        let message = format!("the server refused the WebSocket: {status} {reason}");
+    let mut headers = HeaderMap::new();
+    for name in [WWW_AUTHENTICATE, HeaderName::from_static("dpop-nonce")] {
+        for value in head.values(name.as_str()).filter_map(|value| HeaderValue::from_str(value).ok()) {
+            headers.append(&name, value);
+        }
+    }
+    let error = answer::challenged(&format!("the upgrade of {}", place(url)), status, &headers);
+    let error = error.unwrap_or_else(|| {
+        let message = format!("the server refused the WebSocket: {status} {}", shortened(&head.reason));
         McpError::new(ErrorCode::HttpStatus, message.trim_end().to_owned())
-    };
-    error.with(|facts| {
+    });
+    let error = error.with(|facts| {
         facts.status = Some(status);
         facts.first_bytes = (!shown.is_empty()).then(|| shown.to_owned());
-    })
+    });
+    NoUpgrade { error, status, headers }
 }
 
 fn describe(problem: HeadProblem) -> McpError {

@@ -2,6 +2,7 @@
 
 use super::server::{answer, json, result};
 use super::*;
+use crate::transport::authorizer::Authorizer;
 use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
 use crate::transport::stdio::Inherit;
 
@@ -26,7 +27,8 @@ fn counting(name: &str, most: u32) -> Arc<HeadersHelper> {
 }
 
 fn with(server: &Server, helper: Arc<HeadersHelper>) -> Arc<HttpTransport> {
-    let recipe = HttpRecipe { credentials: Some(helper), ..recipe(&server.url("/mcp")) };
+    let authorizers = Authorizers::new([helper as Arc<dyn Authorizer>]);
+    let recipe = HttpRecipe { authorizers, ..recipe(&server.url("/mcp")) };
     open(recipe, Arc::new(Heard::default())).unwrap()
 }
 

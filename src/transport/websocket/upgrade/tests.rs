@@ -74,12 +74,20 @@ async fn ws_01_no_sub_protocol_is_fine_another_is_not() {
 
 #[tokio::test]
 async fn refusals_are_told_apart() {
-    for (status, code) in
-        [(401, ErrorCode::AuthRequired), (403, ErrorCode::HttpStatus), (503, ErrorCode::HttpStatus)]
-    {
-        let text = format!("HTTP/1.1 {status} Some Reason\r\n\r\n");
+    let url = Url::parse("wss://a.example/mcp?token=s3cret-value").unwrap();
+    let scope = "WWW-Authenticate: Bearer error=\"insufficient_scope\"\r\nDPoP-Nonce: n\r\n";
+    for (status, fields, code) in [
+        (401, "", ErrorCode::AuthRequired),
+        (403, "", ErrorCode::HttpStatus),
+        (403, scope, ErrorCode::AuthScopeInsufficient),
+        (503, "", ErrorCode::HttpStatus),
+    ] {
+        let text = format!("HTTP/1.1 {status} Some Reason\r\n{fields}\r\n");
         let head = read_head(&mut text.as_bytes(), 10_000).await.unwrap();
-        let error = refusal(&head, "sorry");
+        let refused = refusal(&url, &head, "sorry");
+        assert_eq!((refused.status, refused.headers.len()), (status, fields.lines().count()));
+        let error = refused.error;
+        assert!(!error.message().contains("s3cret"), "{error}");
         assert_eq!((error.code(), error.facts().status), (code, Some(status)));
         assert_eq!(error.facts().first_bytes.as_deref(), Some("sorry"));
     }
