@@ -781,7 +781,7 @@ export interface ServerStatus {
   /** Lists that could not be fetched from a connected server. */
   listErrors?: {
     /** Which list. */
-    list: 'tools' | 'prompts' | 'resources' | 'templates';
+    list: 'tools' | 'prompts' | 'resources' | 'templates' | 'skills';
     /** Error code. */
     code: string;
     /** Reason, for people. */
@@ -1085,6 +1085,62 @@ export interface ResourceTemplate {
   mimeType?: string;
   /** Name of the server. */
   server: string;
+}
+
+/** A skill that a server offers: a directory with a `SKILL.md`. Its texts are the server's, and never to be trusted. */
+export interface Skill {
+  /** Its name; other servers may have one of the same name. */
+  name: string;
+  /** When to use it, as the server says; cleaned. */
+  description: string;
+  /** Name of the server. With `uri` it is what the skill is known by. */
+  server: string;
+  /** URI of its `SKILL.md`. */
+  uri: string;
+  /** The server makes its files as it likes: there are no digests, and an approval must not be kept. */
+  dynamic: boolean;
+  /** Bytes of all its files. Absent where `dynamic`, or where it is too large to be loaded. */
+  bytes?: number;
+  /** Stands for exactly these files: what an approval that is kept should be bound to. Absent as `bytes` is. */
+  fingerprint?: string;
+  /** The frontmatter of its `SKILL.md` as listed, cleaned. Fields such as `allowed-tools` grant nothing. */
+  frontmatter: JsonObject;
+  /** Other skills of this name that are known. */
+  sharesNameWith?: {
+    /** Name of their server. */
+    server: string;
+    /** Their URI. */
+    uri: string;
+  }[];
+}
+
+/** A file of a skill. */
+export interface SkillFile {
+  /** Path below the skill's directory, as `read` takes it. */
+  path: string;
+  /** Its URI. */
+  uri: string;
+  /** Its size in bytes. */
+  size: number;
+}
+
+/** A skill whose `SKILL.md` is what its server listed. */
+export interface LoadedSkill {
+  /** The skill. */
+  skill: Skill;
+  /** Its files; empty where it is dynamic. None but `SKILL.md` was read yet. */
+  files: SkillFile[];
+  /** The whole `SKILL.md`, cleaned as results are. */
+  text: string;
+  /**
+   * Reads a text file of the skill from its server and compares it with the entry that was loaded.
+   * @param path Below the skill's directory, wherever it was found; or a URI of the skill.
+   * @throws McpCallError `SKILL_REFUSED` for a file that is not listed, differs, or is not text.
+   * @throws McpServerError `SKILL_UNKNOWN` where the skill has to be loaded again.
+   */
+  read(path: string, options?: CallOptions): Promise<string>;
+  /** The same for any file, as bytes. */
+  readBytes(path: string, options?: CallOptions): Promise<Uint8Array>;
 }
 
 /** Content of a resource. A blob is a saved file (`path`), or bytes with `readResource(…, { blobs: 'buffer' })`. */
@@ -1427,6 +1483,21 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
       blobs?: 'file' | 'buffer';
     },
   ): Promise<ResourceContent[]>;
+
+  // skills
+
+  /** Skills of all connected servers, or of one. No file is read; broken entries are diagnostics (`SKILL_INVALID`). */
+  listSkills(options?: { server?: string; signal?: AbortSignal }): Promise<Skill[]>;
+  /**
+   * Loads a skill: reads its `SKILL.md` and compares size, SHA-256 and every field of the frontmatter with the entry;
+   * where they differ the server is asked once for a newer entry.
+   * @param name Its name, or its URI, which need not be listed.
+   * @throws McpCallError `SKILL_REFUSED`; `data.reason` is `size`, `digest`, `frontmatter` (then `data.differences`
+   * names the fields), `limit` (more than 512 files or 16 MiB), `unlisted`, `binary` or `answer`.
+   * @throws McpServerError `SKILL_UNKNOWN`. @throws McpRpcError `CAPABILITY_MISSING`.
+   */
+  loadSkill(server: string, name: string, options?: CallOptions): Promise<LoadedSkill>;
+
   /** Asks for `resourceUpdated` events of a resource; kept across reconnects. @throws McpRpcError `CAPABILITY_MISSING`. */
   subscribeResource(server: string, uri: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Ends a subscription. @throws McpRpcError `CAPABILITY_MISSING`. */
@@ -1491,13 +1562,13 @@ export type McpView = Pick<
  * Every error of this package. `code` is the contract; classes are for convenience:
  *
  * McpConfigError          CONFIG_INVALID CONFIG_UNREADABLE CONFIG_WRITE_FAILED SERVER_EXISTS RESERVED_NAME ENTERPRISE_EXCLUSIVE UNSAFE_ARGUMENT
- * McpServerError          SERVER_UNKNOWN SERVER_DISABLED SERVER_NOT_APPROVED SERVER_REJECTED POLICY_DENIED TOOL_UNKNOWN PROMPT_UNKNOWN SDK_INSTANCE_MISSING
+ * McpServerError          SERVER_UNKNOWN SERVER_DISABLED SERVER_NOT_APPROVED SERVER_REJECTED POLICY_DENIED TOOL_UNKNOWN PROMPT_UNKNOWN SKILL_UNKNOWN SDK_INSTANCE_MISSING
  * McpConnectionError      SPAWN_FAILED CONNECT_FAILED CONNECT_TIMEOUT CONNECTION_LOST SERVER_EXITED CIRCUIT_OPEN RETRIES_EXHAUSTED TRANSPORT_BACKPRESSURE
  *                         MESSAGE_TOO_LARGE MESSAGE_INVALID ENDPOINT_ORIGIN_MISMATCH REDIRECT_REFUSED URL_REFUSED HTTP_STATUS TLS_FAILED PROXY_FAILED VERSION_UNSUPPORTED MANAGER_CLOSED
  * McpSessionExpiredError  SESSION_EXPIRED
  * McpRpcError             RPC_ERROR CAPABILITY_MISSING
  * McpToolCallError        TOOL_ERROR
- * McpCallError            INPUT_INVALID RESULT_INVALID RESULT_TOO_LARGE LIST_LIMIT
+ * McpCallError            INPUT_INVALID RESULT_INVALID RESULT_TOO_LARGE SKILL_REFUSED LIST_LIMIT
  * McpTimeoutError         TIMEOUT
  * McpPermissionError      PERMISSION_DENIED PERMISSION_REQUIRED
  * McpAuthError            AUTH_REQUIRED AUTH_FAILED AUTH_ISSUER_MISMATCH AUTH_SCOPE_INSUFFICIENT AUTH_STORE_FAILED

@@ -374,6 +374,30 @@ class McpManager extends EventEmitter {
     return contents;
   }
 
+  // ── skills ─────────────────────────────────────────────────────────────────────────────────────────────
+  async listSkills(options) {
+    return this.#list('listSkills', options);
+  }
+
+  async loadSkill(server, name, options) {
+    check.string(server, 'server');
+    check.string(name, 'name');
+    if (options !== undefined) check.callOptions(options);
+    const [loaded] = await this.#ask('loadSkill', { server, name, options: limits(options) }, options);
+    const read = async (path, bytes, own) => {
+      check.string(path, 'path');
+      if (own !== undefined) check.callOptions(own);
+      const payload = { server, skill: loaded.skill.uri, path, bytes, options: limits(own) };
+      return (await this.#ask('readSkillFile', payload, own))[0];
+    };
+    return {
+      ...loaded,
+      read: async (path, own) => (await read(path, false, own)).text,
+      readBytes: async (path, own) =>
+        new Uint8Array(Buffer.from((await read(path, true, own)).data, 'base64')),
+    };
+  }
+
   async subscribeResource(server, uri, options) {
     check.string(server, 'server');
     check.string(uri, 'uri');

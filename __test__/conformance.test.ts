@@ -29,7 +29,6 @@ describe('list of scenarios', () => {
   it.each([
     [{}, 6],
     [{ auth: false }, 3],
-    [{ skills: false }, 5],
     [{ names: ['auth/'] }, 2],
     [{ names: ['initialize', 'sse-retry'] }, 3],
     [{ auth: false, names: ['auth/'] }, 0],

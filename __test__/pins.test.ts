@@ -23,6 +23,7 @@ const CODES: Record<string, string[]> = {
     'POLICY_DENIED',
     'TOOL_UNKNOWN',
     'PROMPT_UNKNOWN',
+    'SKILL_UNKNOWN',
     'SDK_INSTANCE_MISSING',
   ],
   McpConnectionError: [
@@ -48,7 +49,7 @@ const CODES: Record<string, string[]> = {
   McpSessionExpiredError: ['SESSION_EXPIRED'],
   McpRpcError: ['RPC_ERROR', 'CAPABILITY_MISSING'],
   McpToolCallError: ['TOOL_ERROR'],
-  McpCallError: ['INPUT_INVALID', 'RESULT_INVALID', 'RESULT_TOO_LARGE', 'LIST_LIMIT'],
+  McpCallError: ['INPUT_INVALID', 'RESULT_INVALID', 'RESULT_TOO_LARGE', 'SKILL_REFUSED', 'LIST_LIMIT'],
   McpTimeoutError: ['TIMEOUT'],
   McpPermissionError: ['PERMISSION_DENIED', 'PERMISSION_REQUIRED'],
   McpAuthError: [
@@ -112,6 +113,8 @@ const METHODS = [
   'listResources',
   'listResourceTemplates',
   'readResource',
+  'listSkills',
+  'loadSkill',
   'subscribeResource',
   'unsubscribeResource',
   'complete',

@@ -15,19 +15,15 @@ export function readList(text) {
   );
 }
 
-/** How the scenarios of the skills extension begin. */
-const SKILLS = 'sep-2640-';
-
 /**
  * The runs that are wanted: all, or those whose name begins with one of `names`. Without `auth` only the protocol itself
- * is left: nothing that needs an authorization server, and no extension. Without `skills` that extension is left out.
+ * is left: nothing that needs an authorization server, and no extension.
  * @param {{ name: string, revision: string }[]} runs
- * @param {{ auth?: boolean, skills?: boolean, names?: string[] }} wanted
+ * @param {{ auth?: boolean, names?: string[] }} wanted
  */
-export function choose(runs, { auth = true, skills = true, names = [] } = {}) {
+export function choose(runs, { auth = true, names = [] } = {}) {
   return runs
     .filter(({ name, revision }) => auth || !(name.startsWith('auth/') || revision === EXTENSION))
-    .filter(({ name }) => skills || !name.startsWith(SKILLS))
     .filter(({ name }) => names.length === 0 || names.some((wanted) => name.startsWith(wanted)));
 }
 

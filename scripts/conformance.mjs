@@ -3,7 +3,7 @@
 // conformance-verdict.mjs); then the suite's own mode, in which scenarios run side by side, is printed beside it.
 // The last line counts the runs one by one.
 //
-//   node scripts/conformance.mjs [--no-auth] [--no-skills] [NAME…]
+//   node scripts/conformance.mjs [--no-auth] [NAME…]
 //
 // NAME is the beginning of a scenario's name; with names the suite's own mode is left out, since it knows none.
 
@@ -18,8 +18,8 @@ import { findNewNode } from './toolchain.mjs';
 const client = 'node __test__/conformance/client.mjs';
 const expectedFailures = join(root, '__test__', 'conformance', 'expected-failures.json');
 const results = join(stateFolder, 'conformance');
-/** What leaves scenarios out. */
-const OPTIONS = ['--no-auth', '--no-skills'];
+/** Leaves all but the protocol itself out. */
+const NO_AUTH = '--no-auth';
 /** Measures milliseconds, so a busy machine may fail it once. */
 const TIMED = 'sse-retry';
 
@@ -138,15 +138,14 @@ function printFailures(alone) {
 }
 
 await runScript(import.meta, async (args) => {
-  const unknown = args.find((arg) => arg.startsWith('-') && !OPTIONS.includes(arg));
-  if (unknown) throw new Trouble(`unknown option ${unknown}; there are ${OPTIONS.join(' and ')}`);
+  const unknown = args.find((arg) => arg.startsWith('-') && arg !== NO_AUTH);
+  if (unknown) throw new Trouble(`unknown option ${unknown}; there is ${NO_AUTH}`);
   const names = args.filter((arg) => !arg.startsWith('-'));
   await setup('local');
   const suite = suiteRunner(await findNewNode());
 
   const { text } = await suite('list', '--client');
-  const [auth, skills] = OPTIONS.map((option) => !args.includes(option));
-  const runs = choose(readList(text), { auth, skills, names });
+  const runs = choose(readList(text), { auth: !args.includes(NO_AUTH), names });
   if (runs.length === 0) throw new Trouble('the suite has no such scenario');
   const alone = await runOneByOne(suite, runs);
   const together = names.length > 0 ? new Map() : await runTogether(suite, runs);

@@ -63,6 +63,7 @@ error_codes! {
     PolicyDenied "POLICY_DENIED" "McpServerError" false "The organisation's policy forbids the server";
     ToolUnknown "TOOL_UNKNOWN" "McpServerError" false "The server offers no tool of that name";
     PromptUnknown "PROMPT_UNKNOWN" "McpServerError" false "No server offers a prompt of that name";
+    SkillUnknown "SKILL_UNKNOWN" "McpServerError" false "The server has no skill of that name or URI, or several, or it was not loaded";
     SdkInstanceMissing "SDK_INSTANCE_MISSING" "McpServerError" false "An in-process server was named but never handed over";
     SpawnFailed "SPAWN_FAILED" "McpConnectionError" false "The server's command could not be started";
     ConnectFailed "CONNECT_FAILED" "McpConnectionError" true "The connection could not be made";
@@ -89,6 +90,7 @@ error_codes! {
     InputInvalid "INPUT_INVALID" "McpCallError" false "The arguments do not match the tool's input schema";
     ResultInvalid "RESULT_INVALID" "McpCallError" false "The result does not match what the protocol or the tool's output schema says";
     ResultTooLarge "RESULT_TOO_LARGE" "McpCallError" false "The result is larger than the output limit";
+    SkillRefused "SKILL_REFUSED" "McpCallError" false "A skill or a file of it is not what its server listed, or is larger than a skill may be";
     ListLimit "LIST_LIMIT" "McpCallError" false "A list has more pages or items than allowed, or its cursor repeats";
     Timeout "TIMEOUT" "McpTimeoutError" true "The server did not answer in time";
     PermissionDenied "PERMISSION_DENIED" "McpPermissionError" false "The call was refused";

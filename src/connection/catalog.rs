@@ -16,6 +16,7 @@ use crate::config::spec::ServerSpec;
 use crate::error::{ErrorCode, McpError};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
+use crate::protocol::skill::SkillDefinition;
 use crate::protocol::tool::ToolDefinition;
 use crate::runtime::{self, lock};
 use crate::transport::BoxFuture;
@@ -180,6 +181,8 @@ pub struct Catalog {
     pub resources: Arc<ListCell<ResourceDefinition>>,
     /// Resource templates.
     pub templates: Arc<ListCell<ResourceDefinition>>,
+    /// Skills.
+    pub skills: Arc<ListCell<SkillDefinition>>,
     /// Whether the server has resources at all, as it said last.
     resources_declared: AtomicBool,
 }
@@ -218,6 +221,8 @@ impl Catalog {
             ListKind::Resources => {
                 self.resources.mark_stale();
                 self.templates.mark_stale();
+                // Skills are resources, and nothing else tells of their changes.
+                self.skills.mark_stale();
             }
         }
     }
@@ -229,6 +234,7 @@ impl Catalog {
             ("prompts", self.prompts.error()),
             ("resources", self.resources.error()),
             ("templates", self.templates.error()),
+            ("skills", self.skills.error()),
         ]
         .into_iter()
         .filter_map(|(list, error)| Some((list, error?)))

@@ -16,6 +16,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::protocol::capability::ServerCapability;
 use crate::protocol::prompt::{self, PromptDefinition};
 use crate::protocol::resource::{self, ResourceDefinition};
+use crate::protocol::skill::{self, SkillDefinition};
 use crate::protocol::tool::{self, ToolDefinition};
 use crate::protocol::version::Era;
 
@@ -123,6 +124,22 @@ pub(crate) async fn templates(shared: &Arc<Shared>, live: &Live) -> Items<Resour
         })
     };
     shared.catalog.templates.get(generation, shared.settings.catalog_ttl, fetch).await
+}
+
+/// The skills of a connected server; nothing of them is read (mcp:SKILL-12).
+pub(crate) async fn skills(shared: &Arc<Shared>, live: &Live) -> Items<SkillDefinition> {
+    let (owner, live) = (Arc::clone(shared), live.clone());
+    let generation = live.generation;
+    let fetch = move || -> Fetch<SkillDefinition> {
+        Box::pin(async move {
+            let pages = fetch(&owner, &live, "skills/list", "skills", ServerCapability::Skills).await?;
+            owner.catalog.skills.set_hint(hint_of(&live, &pages));
+            let (skills, findings) = skill::map_skills(&owner.spec.name, &pages.items("skills"));
+            report(&owner, findings);
+            Ok(skills)
+        })
+    };
+    shared.catalog.skills.get(generation, shared.settings.catalog_ttl, fetch).await
 }
 
 /// Reads a list, twice if need be; a server without the capability has an empty one.

@@ -14,6 +14,7 @@ pub mod pool;
 mod remote;
 pub mod request;
 pub mod settings;
+pub mod skill_shelf;
 mod socket;
 pub mod state;
 pub mod status;
@@ -37,6 +38,7 @@ use crate::host::{Host, HostEvent};
 use crate::jsonrpc::write::push_string;
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
+use crate::protocol::skill::SkillDefinition;
 use crate::protocol::tool::ToolDefinition;
 use crate::runtime::{read, unix_millis, write};
 use crate::secret::Redactor;
@@ -45,6 +47,7 @@ use authorization::Access;
 use catalog::Catalog;
 use manifest::Manifest;
 use settings::ConnectionSettings;
+use skill_shelf::SkillShelf;
 use status::{Snapshot, StateView};
 use subscriptions::Subscriptions;
 
@@ -117,6 +120,8 @@ pub(crate) struct Shared {
     access: Access,
     pub(crate) catalog: Catalog,
     pub(crate) subscriptions: Subscriptions,
+    /// Skills that were loaded.
+    skills: SkillShelf,
     /// Where the lists of a server that starts late are kept.
     pub(crate) manifest: Option<Manifest>,
     /// Which era the server was found to speak, and which way.
@@ -172,6 +177,7 @@ impl Connection {
             catalog: Catalog::recalled(parts.manifest.as_ref(), &parts.spec),
             access: Access::of(&parts.spec, &parts.settings, &parts.host, &parts.tokens),
             subscriptions: Subscriptions::default(),
+            skills: SkillShelf::default(),
             manifest: parts.manifest,
             verdicts: parts.verdicts,
             health: request::Health::default(),
@@ -336,6 +342,16 @@ impl Connection {
     /// The resource templates of a live connection, fresh enough.
     pub async fn templates(&self, live: &Live) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
         lists::templates(&self.shared, live).await
+    }
+
+    /// The skills of a live connection, fresh enough.
+    pub async fn skills(&self, live: &Live) -> Result<Arc<Vec<SkillDefinition>>, McpError> {
+        lists::skills(&self.shared, live).await
+    }
+
+    /// The skills of this server that were loaded.
+    pub fn skill_shelf(&self) -> &SkillShelf {
+        &self.shared.skills
     }
 
     /// Subscribes to a resource, or ends the subscription; it outlives reconnects (RES-02).

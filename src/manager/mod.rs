@@ -16,6 +16,7 @@ mod resource_tools;
 pub mod resources;
 mod rules;
 pub mod search;
+pub mod skills;
 pub mod tools;
 pub mod verbs;
 mod verdicts;

@@ -85,7 +85,7 @@ pub struct CallOutcome {
 /// How often a call that takes long is reported (CAL-01).
 const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 /// A list younger than this is not fetched again because of a name it does not hold.
-const SURELY_FRESH: Duration = Duration::from_secs(1);
+pub(super) const SURELY_FRESH: Duration = Duration::from_secs(1);
 
 impl Manager {
     /// Calls a tool.

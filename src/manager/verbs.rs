@@ -195,6 +195,22 @@ struct ReadResource {
 }
 
 #[derive(Deserialize)]
+struct LoadSkill {
+    server: String,
+    name: String,
+    options: Limits,
+}
+
+#[derive(Deserialize)]
+struct ReadSkillFile {
+    server: String,
+    skill: String,
+    path: String,
+    bytes: bool,
+    options: Limits,
+}
+
+#[derive(Deserialize)]
 struct Subscribe {
     server: String,
     uri: String,
@@ -262,6 +278,7 @@ impl Manager {
             }
             "listResources" => self.run_resource_list(ResourceList::Resources, payload).await,
             "listResourceTemplates" => self.run_resource_list(ResourceList::Templates, payload).await,
+            "listSkills" | "loadSkill" | "readSkillFile" => self.run_skills(verb, payload, progress).await,
             "getPrompt" | "runSlashCommand" => self.run_prompt(verb, payload, progress).await,
             "readResource" | "subscribe" | "complete" | "setLogLevel" | "setRoots" | "request" => {
                 self.run_protocol(verb, payload, progress).await
@@ -396,6 +413,28 @@ impl Manager {
     async fn run_resource_list(&self, list: ResourceList, payload: &str) -> Result<Answer, McpError> {
         let server = read::<MaybeServer>(payload)?.server;
         Ok(self.list_resources(list, server.as_deref()).await?.into())
+    }
+
+    async fn run_skills(
+        &self,
+        verb: &str,
+        payload: &str,
+        progress: Option<ProgressSink>,
+    ) -> Result<Answer, McpError> {
+        match verb {
+            "listSkills" => {
+                Ok(self.list_skills(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())
+            }
+            "loadSkill" => {
+                let LoadSkill { server, name, options } = read(payload)?;
+                self.load_skill(&server, &name, options.options(progress)).await
+            }
+            _ => {
+                let ReadSkillFile { server, skill, path, bytes, options } = read(payload)?;
+                let options = options.options(progress);
+                self.read_skill_file(&server, &skill, &path, bytes, options).await
+            }
+        }
     }
 
     async fn run_prompt(

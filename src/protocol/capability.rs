@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::definition::{DESCRIPTION_LIMIT, TITLE_LIMIT, cut};
+use super::skill;
 use super::version::{Era, ProtocolVersion};
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Kind};
@@ -29,6 +30,10 @@ pub enum ServerCapability {
     Completions,
     /// `tasks`, or the tasks extension of the modern era.
     Tasks,
+    /// The skills extension.
+    Skills,
+    /// `directoryRead` of the skills extension.
+    SkillDirectories,
 }
 
 impl ServerCapability {
@@ -42,6 +47,8 @@ impl ServerCapability {
             Self::Logging => "logging",
             Self::Completions => "completions",
             Self::Tasks => "tasks",
+            Self::Skills => skill::EXTENSION,
+            Self::SkillDirectories => "io.modelcontextprotocol/skills.directoryRead",
         }
     }
 }
@@ -72,6 +79,10 @@ pub struct ServerCapabilities {
     pub tasks: bool,
     /// `tasks.requests.tools.call`.
     pub tasks_tool_calls: bool,
+    /// `extensions["io.modelcontextprotocol/skills"]`.
+    pub skills: bool,
+    /// Its `directoryRead`; false where nothing is said (mcp:SKILL-01).
+    pub skill_directories: bool,
 }
 
 impl ServerCapabilities {
@@ -81,6 +92,7 @@ impl ServerCapabilities {
         let [tools, prompts, resources, logging, completions, tasks, extensions] =
             json_scan::pick(capabilities, names);
         let extension = member(extensions, "io.modelcontextprotocol/tasks");
+        let skills = member(extensions, skill::EXTENSION);
         let tool_calls = member(member(member(tasks, "requests"), "tools"), "call");
         Self {
             tools: declared(tools),
@@ -94,6 +106,8 @@ impl ServerCapabilities {
             completions: declared(completions) || version == ProtocolVersion::V2024_11_05,
             tasks: declared(tasks) || declared(extension),
             tasks_tool_calls: declared(tool_calls),
+            skills: declared(skills),
+            skill_directories: member(skills, "directoryRead") == Some("true"),
         }
     }
 
@@ -107,6 +121,8 @@ impl ServerCapabilities {
             ServerCapability::Logging => self.logging,
             ServerCapability::Completions => self.completions,
             ServerCapability::Tasks => self.tasks,
+            ServerCapability::Skills => self.skills,
+            ServerCapability::SkillDirectories => self.skill_directories,
         }
     }
 }
@@ -126,6 +142,7 @@ pub fn required_capability(method: &str) -> Option<ServerCapability> {
         "resources/subscribe" | "resources/unsubscribe" => Some(ServerCapability::ResourcesSubscribe),
         "logging/setLevel" => Some(ServerCapability::Logging),
         "completion/complete" => Some(ServerCapability::Completions),
+        "resources/directory/read" => Some(ServerCapability::SkillDirectories),
         _ => None,
     };
     exact.or_else(|| match method.split_once('/')?.0 {
@@ -133,6 +150,7 @@ pub fn required_capability(method: &str) -> Option<ServerCapability> {
         "prompts" => Some(ServerCapability::Prompts),
         "resources" => Some(ServerCapability::Resources),
         "tasks" => Some(ServerCapability::Tasks),
+        "skills" => Some(ServerCapability::Skills),
         _ => None,
     })
 }

@@ -46,6 +46,7 @@ pub(super) enum Listed {
     Prompt,
     Resource,
     Template,
+    Skill,
 }
 
 impl Listed {
@@ -55,6 +56,7 @@ impl Listed {
             Self::Prompt => "prompt",
             Self::Resource => "resource",
             Self::Template => "resource template",
+            Self::Skill => "skill",
         }
     }
 
@@ -69,6 +71,9 @@ impl Listed {
             (Self::Resource | Self::Template, Fate::Invalid) => "RESOURCE_INVALID",
             (Self::Resource | Self::Template, Fate::Quarantined) => "RESOURCE_QUARANTINED",
             (Self::Resource | Self::Template, Fate::Duplicate) => "RESOURCE_DUPLICATE",
+            (Self::Skill, Fate::Invalid) => "SKILL_INVALID",
+            (Self::Skill, Fate::Quarantined) => "SKILL_QUARANTINED",
+            (Self::Skill, Fate::Duplicate) => "SKILL_DUPLICATE",
         }
     }
 }

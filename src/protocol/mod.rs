@@ -17,6 +17,7 @@ pub mod resource;
 pub mod restore;
 pub mod sampling;
 pub mod sanitize;
+pub mod skill;
 pub mod stateless;
 pub mod tool;
 pub mod version;
