@@ -187,6 +187,18 @@ describe.runIf(linux)('containers', () => {
     expect(leftovers()).toEqual(before);
   });
 
+  test('BEY-02 A9 an engine behind a program that runs its arguments', async () => {
+    const { server, container, log } = contained('docker', ['--ignore-eof', '--ignore-term']);
+    const wrapped = { ...server, command: 'env', args: ['MARK=1', server.command, ...server.args!] };
+    await withManager({ servers: { s: wrapped } }, async (manager) => {
+      await manager.connect('s');
+      await manager.disconnect('s');
+      expect(isAlive(container())).toBe(false);
+    });
+    expect(log()).toHaveLength(2);
+    expect(log()[1]).toBe(`stop -t 1 ${container()}`);
+  });
+
   test('BEY-02 A9 a client that is killed leaves no container', async () => {
     const { server, container } = contained('docker', []);
     const manager = new McpManager({ ...DEFAULTS, servers: { s: server }, retry: { attempts: 0 } });

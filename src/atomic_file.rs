@@ -13,6 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at the lock.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// Longest wait for a reader that keeps Windows from replacing a file.
+const IN_THE_WAY: Duration = Duration::from_secs(1);
+
 /// Held while a file is read, changed and replaced. Ends with the value, and with the process.
 #[derive(Debug)]
 pub struct WriteLock {
@@ -58,7 +61,7 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let (temporary, mut file) = create_beside(path, existing_mode(path).unwrap_or(mode))?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     drop(file);
-    let outcome = written.and_then(|()| std::fs::rename(&temporary, path));
+    let outcome = written.and_then(|()| rename(&temporary, path));
     if outcome.is_err() {
         let _ = std::fs::remove_file(&temporary);
     } else if cfg!(unix) {
@@ -66,6 +69,19 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
     outcome
+}
+
+/// On Windows whoever has just opened the old file (a search index, a virus scanner) may be in the way for a moment.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let end = Instant::now() + if cfg!(windows) { IN_THE_WAY } else { Duration::ZERO };
+    loop {
+        match std::fs::rename(from, to) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && Instant::now() < end => {
+                std::thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 fn parent(path: &Path) -> &Path {
@@ -132,7 +148,8 @@ pub fn private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a directory and what is missing above it.
+/// Creates a directory and what is missing above it. On Windows it inherits who may read it, which below a person's
+/// own directory is that person.
 ///
 /// # Errors
 /// Whatever the file system says.

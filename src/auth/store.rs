@@ -256,6 +256,7 @@ fn only_ours(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
 fn only_ours(_path: &Path) -> io::Result<()> {
     Ok(())
 }

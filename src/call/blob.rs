@@ -83,6 +83,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 /// Errors: `INTERNAL` with the reason of the operating system.
 pub fn private_directory() -> Result<PathBuf> {
     let directory = std::env::temp_dir().join(format!("mcp-switchboard-{}", unique_mark()));
+    #[cfg_attr(windows, expect(unused_mut))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

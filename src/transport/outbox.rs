@@ -7,7 +7,10 @@
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use tokio::net::unix::pipe;
+#[cfg(unix)]
+use tokio::net::unix::pipe::Sender as Pipe;
+#[cfg(windows)]
+use tokio::net::windows::named_pipe::NamedPipeServer as Pipe;
 use tokio::sync::Notify;
 
 use super::duplex::FrameSink;
@@ -16,6 +19,9 @@ use crate::runtime::{self, Flush, Near, lock};
 
 /// Room beyond the limit for cancellations, so that a full queue can still be thinned out.
 const CONTROL_ROOM: usize = 256 * 1024;
+
+/// Most bytes of one write; no pipe takes more at once.
+const WRITE: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -30,7 +36,7 @@ struct Queue {
 /// The sending end of a pipe.
 #[derive(Debug)]
 pub struct Outbox {
-    pipe: Mutex<Option<Arc<pipe::Sender>>>,
+    pipe: Mutex<Option<Arc<Pipe>>>,
     queue: Mutex<Queue>,
     wake: Notify,
     broken: Notify,
@@ -42,7 +48,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// Starts the writer task of a queue that holds at most `limit` bytes.
-    pub fn start(pipe: pipe::Sender, limit: usize) -> Arc<Self> {
+    pub fn start(pipe: Pipe, limit: usize) -> Arc<Self> {
         let pipe = Arc::new(pipe);
         let outbox = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -81,7 +87,7 @@ impl Outbox {
         self.broken.notified().await;
     }
 
-    async fn write_all(&self, pipe: &pipe::Sender) -> io::Result<()> {
+    async fn write_all(&self, pipe: &Pipe) -> io::Result<()> {
         loop {
             let batch = {
                 let mut queue = lock(&self.queue);
@@ -102,10 +108,10 @@ impl Outbox {
     }
 
     /// Writes a batch; `false` when the stream was ended meanwhile.
-    async fn write_batch(&self, pipe: &pipe::Sender, batch: &[u8]) -> io::Result<bool> {
+    async fn write_batch(&self, pipe: &Pipe, batch: &[u8]) -> io::Result<bool> {
         let mut rest = batch;
         while !rest.is_empty() {
-            match pipe.try_write(rest) {
+            match pipe.try_write(at_once(rest)) {
                 Ok(written) => {
                     rest = &rest[written..];
                     lock(&self.queue).writing = rest.len();
@@ -125,7 +131,7 @@ impl Outbox {
     /// Writes as much as the pipe takes without waiting; how much that was.
     fn write_now(&self, frame: &[u8]) -> usize {
         let pipe = lock(&self.pipe).clone();
-        pipe.and_then(|pipe| pipe.try_write(frame).ok()).unwrap_or(0)
+        pipe.and_then(|pipe| pipe.try_write(at_once(frame)).ok()).unwrap_or(0)
     }
 
     fn queue_frame(&self, frame: String, room: usize) -> Result<(), McpError> {
@@ -158,6 +164,11 @@ impl Outbox {
         }
         Ok(())
     }
+}
+
+/// What one write is given: a pipe of Windows keeps all of it, however slowly it is read.
+fn at_once(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(WRITE)]
 }
 
 impl Flush for Outbox {

@@ -37,6 +37,7 @@ const MAX_PROXY_HEAD: usize = 16 * 1024;
 /// A connection over which nothing comes is probed, so that a dead one is noticed within 45 s (F-058).
 const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
+#[cfg(not(windows))]
 const PROBES: u32 = 3;
 
 /// How to make connections.

@@ -133,6 +133,8 @@ impl HelperRecipe {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
+        #[cfg(windows)]
+        command.creation_flags(windows_sys::Win32::System::Threading::CREATE_NO_WINDOW);
         let child = command.spawn().map_err(|error| self.failed(&format!("cannot be started: {error}")))?;
         let mut group = Group(child);
         let mut output = Vec::new();

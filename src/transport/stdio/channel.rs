@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use super::container::Container;
+use super::birth;
+use super::engine::Container;
 use super::intake::{Intake, Watch};
 use super::{ServerProcess, ShutdownTimes, StdioRecipe};
 use crate::environment::Environment;
@@ -84,15 +84,14 @@ pub fn open(
     let failed = |end: &str, error: io::Error| {
         McpError::new(ErrorCode::ConnectFailed, format!("the server's {end}: {error}"))
     };
-    let input = spawned.stdin.into_owned_fd().and_then(pipe::Sender::from_owned_fd);
-    let input = input.map_err(|error| failed("input", error))?;
-    let output = spawned.stdout.into_owned_fd().map_err(|error| failed("output", error))?;
+    let input = birth::sending_end(spawned.stdin).map_err(|error| failed("input", error))?;
+    let intake = Intake::of(spawned.stdout, limits.message).map_err(|error| failed("output", error))?;
     let outbox = Outbox::start(input, limits.queued);
     let sink: Arc<Outbox> = Arc::clone(&outbox);
     let transport = Arc::new(StdioTransport {
         duplex: Duplex::new(sink),
         outbox,
-        intake: Intake::new(output, limits.message),
+        intake,
         receiver: Arc::downgrade(&receiver),
         process: spawned.process,
         container: spawned.container,
@@ -106,32 +105,35 @@ pub fn open(
     Ok(transport)
 }
 
-async fn read_until_end(transport: Arc<StdioTransport>, receiver: Arc<dyn Receiver>) {
+/// Reads until the output has ended, or nothing more can be expected of it.
+async fn read_all(transport: &StdioTransport, receiver: &dyn Receiver) {
     let mut watch = Watch::new(&transport.intake);
-    let process = Arc::clone(&transport.process);
-    let exited = process.exited();
+    let exited = transport.process.exited();
     tokio::pin!(exited);
     let mut drained: Option<Instant> = None;
     loop {
         let far = Instant::now() + Duration::from_secs(86_400);
         tokio::select! {
             biased;
-            read = watch.next(|| transport.duplex.open(), |framer| transport.take_all(framer, receiver.as_ref())) => {
+            read = watch.next(|| transport.duplex.open(), |framer| transport.take_all(framer, receiver)) => {
                 if !matches!(read, Ok(true)) {
-                    break;
+                    return;
                 }
             }
             _ = &mut exited, if drained.is_none() => drained = Some(Instant::now() + DRAIN),
-            () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => break,
-            () = transport.outbox.broken() => break,
+            () = tokio::time::sleep_until(drained.unwrap_or(far)), if drained.is_some() => return,
+            () = transport.outbox.broken() => return,
         }
     }
-    drop(watch);
+}
+
+async fn read_until_end(transport: Arc<StdioTransport>, receiver: Arc<dyn Receiver>) {
+    read_all(&transport, receiver.as_ref()).await;
     let unfinished = transport.intake.end();
     if unfinished > 0 {
         receiver.noise(&format!("{unfinished} bytes"), "the output ended inside a line");
     }
-    let exit = tokio::time::timeout(EXIT_WAIT, process.exited()).await.ok();
+    let exit = tokio::time::timeout(EXIT_WAIT, transport.process.exited()).await.ok();
     let error = transport.end_error(exit);
     transport.outbox.end();
     transport.duplex.close(&error);

@@ -66,6 +66,19 @@ pub(in crate::transport) fn child_environment(
     variables.into_values().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
+/// A variable of a server's process; on Windows names are compared without regard to case.
+pub(super) fn lookup<'a>(
+    variables: &'a BTreeMap<String, String>,
+    name: &str,
+    platform: Platform,
+) -> Option<&'a str> {
+    let same = |key: &str| match platform {
+        Platform::Windows => key.eq_ignore_ascii_case(name),
+        Platform::Unix | Platform::MacOs => key == name,
+    };
+    variables.iter().find(|(key, _)| same(key)).map(|(_, value)| value.as_str())
+}
+
 fn is_safe(platform: Platform, name: &str) -> bool {
     match platform {
         Platform::Windows => WINDOWS_SAFE.contains(&name),

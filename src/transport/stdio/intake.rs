@@ -20,6 +20,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
+use super::birth::Output;
 use super::nearness::Nearness;
 use crate::runtime::lock;
 use crate::transport::frame_lines::LineFramer;
@@ -79,6 +80,11 @@ impl Reading {
 }
 
 impl Intake {
+    /// Reads a server's output, in lines of at most `limit` bytes.
+    pub(super) fn of(output: Output, limit: usize) -> io::Result<Self> {
+        Ok(Self::new(output.into_owned_fd()?, limit))
+    }
+
     /// Reads from a pipe that does not block, in lines of at most `limit` bytes.
     pub(super) fn new(pipe: OwnedFd, limit: usize) -> Self {
         let reading = Reading { pipe: Some(pipe), framer: LineFramer::new(limit) };

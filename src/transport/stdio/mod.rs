@@ -9,21 +9,32 @@
 //! descendants that left the group; elsewhere these are out of reach. A container is none of these: the engine is
 //! asked to stop it.
 //!
-//! Windows is not covered yet: it needs a job object.
+//! On Windows a job object takes the place of group, death-link and marker: `windows` has the counterparts.
 
-#[cfg(unix)]
 pub mod channel;
+mod container;
 mod environment;
+mod server_process;
+mod shutdown;
+mod spawn;
+mod spawn_failure;
+mod stderr_tail;
+mod strays;
+mod supervision;
 
 #[cfg(unix)]
-mod container;
+mod birth;
 #[cfg(unix)]
 mod death_link;
 #[cfg(unix)]
+mod engine;
+#[cfg(unix)]
 mod exit;
+#[cfg(unix)]
 mod intake;
 #[cfg(unix)]
 pub mod login_shell;
+#[cfg(unix)]
 mod nearness;
 #[cfg(unix)]
 mod process_group;
@@ -32,21 +43,10 @@ mod process_table;
 #[cfg(unix)]
 mod program;
 #[cfg(unix)]
-mod server_process;
-#[cfg(unix)]
 mod session;
-#[cfg(unix)]
-mod shutdown;
-#[cfg(unix)]
-mod spawn;
-#[cfg(unix)]
-mod spawn_failure;
-#[cfg(unix)]
-mod stderr_tail;
-#[cfg(unix)]
-mod strays;
-#[cfg(unix)]
-mod supervision;
+
+#[cfg(any(windows, test))]
+mod windows;
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -57,15 +57,17 @@ use std::time::Duration;
 
 use crate::error::ExitFact;
 
+#[cfg(windows)]
+pub use windows::login_shell;
+#[cfg(windows)]
+use windows::{birth, engine, exit, intake, process_group, program};
+
 pub(in crate::transport) use environment::child_environment;
 
 #[cfg(unix)]
 pub use death_link::death_link_available;
-#[cfg(unix)]
 pub use server_process::ServerProcess;
-#[cfg(unix)]
 pub use shutdown::close_all_now;
-#[cfg(unix)]
 pub use spawn::{Spawned, spawn};
 
 /// What a server inherits of the host's environment (STD-02).
@@ -104,9 +106,9 @@ pub struct StdioRecipe {
 /// How a server is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloseMode {
-    /// The end of its input first, then SIGTERM, then SIGKILL.
+    /// The end of its input first, then SIGTERM (Windows: the end of its job), then SIGKILL.
     Graceful,
-    /// SIGINT at once, then SIGTERM, then SIGKILL.
+    /// SIGINT at once (not on Windows), then SIGTERM (Windows: the end of its job), then SIGKILL.
     Fast,
 }
 

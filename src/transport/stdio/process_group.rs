@@ -10,7 +10,13 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::exit::{self, Fate};
+use super::{CloseStep, death_link};
 use crate::error::ExitFact;
+
+/// Starts the death-link for a group that is about to be born, and keeps it until the value is dropped.
+pub(super) fn expect_birth() -> death_link::Expectation {
+    death_link::expect_birth()
+}
 
 /// Whether members of a group live; a zombie does not live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +46,6 @@ impl ProcessGroup {
         self.leader.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// The leader.
-    pub(super) fn leader(&self) -> Pid {
-        self.leader
-    }
-
     fn reaped(&self) -> MutexGuard<'_, bool> {
         self.reaped.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,8 +55,19 @@ impl ProcessGroup {
         *self.reaped()
     }
 
-    /// Signals every member; does nothing once the leader was reaped.
-    pub(super) fn signal(&self, signal: Signal) {
+    /// From now on the group dies with this process.
+    pub(super) fn dies_with_the_host(&self) {
+        death_link::remember(self.number());
+    }
+
+    /// Carries out a step of its end; does nothing once the leader was reaped.
+    pub(super) fn take(&self, step: CloseStep) {
+        if let Some(signal) = signal_of(step) {
+            self.signal(signal);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
         let reaped = self.reaped();
         if *reaped {
             return;
@@ -84,8 +96,15 @@ impl ProcessGroup {
         }
     }
 
-    /// Kills what may have been born during the last look, then reaps a leader that has ended.
+    /// Blocks until the leader has ended.
+    pub(super) fn block_until_leader_ends(&self) {
+        exit::block_until_ended(self.leader);
+    }
+
+    /// Kills what may have been born during the last look, then reaps a leader that has ended. The death-link
+    /// forgets the number while it still is the leader's.
     pub(super) fn reap(&self) {
+        death_link::forget(self.number());
         let mut reaped = self.reaped();
         if *reaped {
             return;
@@ -132,5 +151,15 @@ impl ProcessGroup {
             Err(Errno::SRCH | Errno::PERM) => Presence::Gone,
             Err(_) => Presence::Unknown,
         }
+    }
+}
+
+/// The signal of a step.
+pub(super) fn signal_of(step: CloseStep) -> Option<Signal> {
+    match step {
+        CloseStep::AlreadyExited | CloseStep::InputEnd => None,
+        CloseStep::Interrupt => Some(Signal::INT),
+        CloseStep::Terminate => Some(Signal::TERM),
+        CloseStep::Kill => Some(Signal::KILL),
     }
 }

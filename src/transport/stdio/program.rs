@@ -1,27 +1,31 @@
-//! Where a server's program and working directory are.
+//! Where a server's program and working directory are on Unix.
 //!
 //! Owns the search along the child's own `PATH`, done here rather than by the system so that a failure can
 //! say what was searched (STD-06). It only reads the file system.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::spawn_failure::{PathOrigin, SpawnFailure};
+use super::spawn_failure::{SearchPath, SpawnFailure};
 
 /// Searched where neither the host nor the definition has a `PATH`.
 pub(super) const DEFAULT_PATH: &str = "/usr/bin:/bin";
 
-/// A search path and who set it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SearchPath<'a> {
-    pub(super) value: &'a str,
-    pub(super) origin: PathOrigin,
+/// What is searched where there is no `PATH`.
+pub(super) fn default_path(_variables: &BTreeMap<String, String>) -> String {
+    DEFAULT_PATH.to_owned()
 }
 
 /// The absolute path of a command: one with a slash is relative to `cwd`, any other is searched.
 ///
 /// Empty elements of the path are passed over: they would mean the working directory, which may be a
 /// stranger's repository.
-pub(super) fn find(command: &str, path: SearchPath<'_>, cwd: &Path) -> Result<PathBuf, SpawnFailure> {
+pub(super) fn find(
+    command: &str,
+    path: SearchPath<'_>,
+    _variables: &BTreeMap<String, String>,
+    cwd: &Path,
+) -> Result<PathBuf, SpawnFailure> {
     if command.contains('/') {
         let file = cwd.join(command);
         return check(&file).map(|()| file);

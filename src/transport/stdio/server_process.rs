@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::sync::watch;
 
 use super::process_group::{Presence, ProcessGroup};
@@ -134,9 +133,9 @@ impl ServerProcess {
         }
     }
 
-    /// Kills the group with SIGKILL; does not wait.
+    /// Kills the group with SIGKILL (Windows: ends its job); does not wait.
     pub fn kill_now(&self) {
-        self.shared.group.signal(Signal::KILL);
+        self.shared.group.take(CloseStep::Kill);
         self.shared.give(Order::new(Urgency::Now, ShutdownTimes::default()));
     }
 }

@@ -1,11 +1,9 @@
 //! The order in which a server is ended (STD-04).
 //!
-//! Owns the timetable of the signals, as a pure function of time, and the closing that needs no runtime.
+//! Owns the timetable of the steps, as a pure function of time, and the closing that needs no runtime.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use rustix::process::Signal;
 
 use super::process_group::Presence;
 use super::{CloseMode, CloseStep, ServerProcess, ShutdownTimes, strays};
@@ -145,18 +143,8 @@ impl Progress {
     }
 }
 
-/// The signal of a step.
-pub(super) fn signal_of(step: CloseStep) -> Option<Signal> {
-    match step {
-        CloseStep::AlreadyExited | CloseStep::InputEnd => None,
-        CloseStep::Interrupt => Some(Signal::INT),
-        CloseStep::Terminate => Some(Signal::TERM),
-        CloseStep::Kill => Some(Signal::KILL),
-    }
-}
-
 /// Ends servers at once, on the calling thread, without a runtime: SIGINT to all groups, SIGTERM and SIGKILL
-/// after `times.fast_int` and `times.fast_term`, a look every 50 ms. Returns as soon as all are gone, at most
+/// after `times.fast_int` and `times.fast_term` (Windows: the end of all jobs), a look every 50 ms. Returns as soon as all are gone, at most
 /// 300 ms after SIGKILL.
 ///
 /// For the last moments of a host. Gives the numbers of groups that still have living members.
@@ -166,7 +154,9 @@ pub fn close_all_now(
 ) -> Vec<u32> {
     let processes: Vec<Arc<ServerProcess>> = processes.into_iter().collect();
     let mut progress = Progress::new();
-    let order = Order::new(Urgency::Fast, *times);
+    // Nothing would tell a server of Windows before its end: its input is still open.
+    let urgency = if cfg!(windows) { Urgency::Now } else { Urgency::Fast };
+    let order = Order::new(urgency, *times);
     progress.order(order);
     let last_look = times.fast_term.saturating_add(FAST_VERDICT);
     loop {
@@ -176,9 +166,9 @@ pub fn close_all_now(
             strays::kill(processes.iter().map(|process| process.marker()));
             return living.iter().map(|process| process.pid()).collect();
         }
-        if let Some(signal) = progress.due(Instant::now()).and_then(signal_of) {
+        if let Some(step) = progress.due(Instant::now()) {
             for process in &living {
-                process.group().signal(signal);
+                process.group().take(step);
             }
         }
         std::thread::sleep(POLL.min(progress.until_next(Instant::now()).unwrap_or(POLL)));

@@ -3,9 +3,12 @@
 //! Owns the kinds of failure, the sentence of each and its facts. Arguments and environment values never
 //! stand in a message.
 
-use std::io::{self, Read};
+use std::io;
+#[cfg(unix)]
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+#[cfg(unix)]
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -18,6 +21,7 @@ const SHOWN_CHARACTERS: usize = 300;
 const SHOWN_PATH_CHARACTERS: usize = 2_000;
 
 /// Bytes of a script's first line that are looked at.
+#[cfg(unix)]
 const FIRST_LINE_BYTES: u64 = 512;
 
 /// Who set the search path.
@@ -32,8 +36,17 @@ pub(super) enum PathOrigin {
     Default,
 }
 
+/// A search path and who set it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SearchPath<'a> {
+    pub(super) value: &'a str,
+    pub(super) origin: PathOrigin,
+}
+
 /// One kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(windows, allow(dead_code, reason = "scripts with an interpreter are a matter of Unix"))]
+#[cfg_attr(unix, allow(dead_code, reason = "batch files are a matter of Windows"))]
 pub(super) enum SpawnFailure {
     /// The definition names no command.
     CommandEmpty,
@@ -61,6 +74,8 @@ pub(super) enum SpawnFailure {
     LoaderMissing { file: PathBuf },
     /// Neither a script with `#!` nor a program for this machine.
     NotAProgram { file: PathBuf },
+    /// A batch file cannot be given these arguments safely.
+    UnsafeArgument { what: String },
     /// Arguments and environment are too long for the system.
     TooLong,
     /// The program is being written at this moment.
@@ -89,6 +104,34 @@ struct FailureFacts<'a> {
 
 impl SpawnFailure {
     /// What the system's refusal to start `file` means.
+    #[cfg(windows)]
+    pub(super) fn of(error: &io::Error, file: &Path) -> Self {
+        use windows_sys::Win32::Foundation as code;
+
+        let file = file.to_owned();
+        match error.raw_os_error().and_then(|number| u32::try_from(number).ok()) {
+            Some(code::ERROR_FILE_NOT_FOUND | code::ERROR_PATH_NOT_FOUND) => Self::FileMissing { file },
+            Some(code::ERROR_ACCESS_DENIED | code::ERROR_ELEVATION_REQUIRED) => Self::NotExecutable { file },
+            Some(code::ERROR_BAD_EXE_FORMAT | code::ERROR_EXE_MACHINE_TYPE_MISMATCH) => {
+                Self::NotAProgram { file }
+            }
+            Some(code::ERROR_FILENAME_EXCED_RANGE) => Self::TooLong,
+            Some(code::ERROR_SHARING_VIOLATION | code::ERROR_LOCK_VIOLATION) => Self::Busy { file },
+            Some(code::ERROR_TOO_MANY_OPEN_FILES) => {
+                Self::Exhausted { limit: "this program's open files (ERROR_TOO_MANY_OPEN_FILES)" }
+            }
+            Some(
+                code::ERROR_NOT_ENOUGH_MEMORY
+                | code::ERROR_OUTOFMEMORY
+                | code::ERROR_NO_SYSTEM_RESOURCES
+                | code::ERROR_COMMITMENT_LIMIT,
+            ) => Self::Exhausted { limit: "memory" },
+            _ => Self::Other { said: error.to_string() },
+        }
+    }
+
+    /// What the system's refusal to start `file` means.
+    #[cfg(unix)]
     pub(super) fn of(error: &io::Error, file: &Path) -> Self {
         let file = file.to_owned();
         match Errno::from_io_error(error) {
@@ -116,7 +159,11 @@ impl SpawnFailure {
 
     /// The error that callers see: `CONNECT_FAILED` for what passes by itself, else `SPAWN_FAILED`.
     pub(super) fn into_error(self, server: &str, command: &str) -> McpError {
-        let code = if self.is_transient() { ErrorCode::ConnectFailed } else { ErrorCode::SpawnFailed };
+        let code = match &self {
+            Self::UnsafeArgument { .. } => ErrorCode::UnsafeArgument,
+            _ if self.is_transient() => ErrorCode::ConnectFailed,
+            _ => ErrorCode::SpawnFailed,
+        };
         let facts = serde_json::value::to_raw_value(&self.facts(command)).ok();
         let message = self.sentence(&quoted(command));
         McpError::new(code, message).on(server).with(|to| to.data = facts.map(Into::into))
@@ -136,6 +183,7 @@ impl SpawnFailure {
             Self::InterpreterMissing { .. } => "interpreter-missing",
             Self::LoaderMissing { .. } => "loader-missing",
             Self::NotAProgram { .. } => "not-a-program",
+            Self::UnsafeArgument { .. } => "unsafe-argument",
             Self::TooLong => "arguments-too-long",
             Self::Busy { .. } => "file-busy",
             Self::Exhausted { .. } => "limit-reached",
@@ -170,6 +218,7 @@ impl SpawnFailure {
             | Self::CwdDenied { directory, .. } => facts.cwd = Some(directory.display().to_string()),
             Self::CommandEmpty
             | Self::Unspeakable { .. }
+            | Self::UnsafeArgument { .. }
             | Self::TooLong
             | Self::Exhausted { .. }
             | Self::Other { .. } => {}
@@ -221,6 +270,7 @@ impl SpawnFailure {
                  system",
                 shown(file)
             ),
+            Self::UnsafeArgument { what } => what.clone(),
             Self::TooLong => {
                 format!(
                     "the arguments and environment of command {command} are too long for the system (E2BIG)"
@@ -271,6 +321,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// The file was there when it was looked up, so something it needs is not.
+#[cfg(unix)]
 fn missing_part(file: PathBuf) -> SpawnFailure {
     match shebang(&file) {
         Some(line) if line.ends_with('\r') => SpawnFailure::CarriageReturn { file },
@@ -284,6 +335,7 @@ fn missing_part(file: PathBuf) -> SpawnFailure {
 }
 
 /// What stands after `#!`, up to the line's end.
+#[cfg(unix)]
 fn shebang(file: &Path) -> Option<String> {
     let mut start = Vec::new();
     std::fs::File::open(file).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;

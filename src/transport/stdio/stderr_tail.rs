@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::io::AsyncReadExt;
-use tokio::process::ChildStderr;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes that are kept.
 pub(super) const RING_BYTES: usize = 64 * 1024;
@@ -230,7 +229,11 @@ fn dropped_sentence(dropped: u64) -> String {
 }
 
 /// Reads a server's standard error to its end; keeps the tail and passes the lines on.
-pub(super) async fn drain(mut stderr: ChildStderr, ring: std::sync::Arc<Mutex<Ring>>, on_line: OnLine) {
+pub(super) async fn drain(
+    mut stderr: impl AsyncRead + Unpin,
+    ring: std::sync::Arc<Mutex<Ring>>,
+    on_line: OnLine,
+) {
     let mut buffer = vec![0_u8; READ_BYTES];
     let mut cutter = LineCutter::default();
     let mut forwarder = Forwarder { gate: Gate::new(Instant::now()), on_line };

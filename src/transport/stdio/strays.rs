@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use super::CloseStep;
 
 /// From SIGTERM to SIGKILL, and from SIGKILL to the verdict.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -22,6 +22,7 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The part of the marker that all servers of this host share.
+#[cfg(unix)]
 pub(super) fn host_marker() -> &'static str {
     &HOST
 }
@@ -43,20 +44,21 @@ fn find(_marker: &str, _not_before: Instant) -> Vec<u32> {
 }
 
 #[cfg(target_os = "linux")]
-fn signal(processes: &[u32], marker: &str, signal: Signal) {
+fn end(processes: &[u32], marker: &str, step: CloseStep) {
+    let Some(signal) = super::process_group::signal_of(step) else { return };
     for process in processes {
         super::process_table::signal_marked(*process, marker, signal);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn signal(_processes: &[u32], _marker: &str, _signal: Signal) {}
+fn end(_processes: &[u32], _marker: &str, _step: CloseStep) {}
 
 /// Kills all strays of these markers at once, without waiting.
 pub(super) fn kill<'a>(markers: impl Iterator<Item = &'a str>) {
     let now = Instant::now();
     for marker in markers {
-        signal(&find(marker, now), marker, Signal::KILL);
+        end(&find(marker, now), marker, CloseStep::Kill);
     }
 }
 
@@ -73,7 +75,7 @@ pub(super) struct Swept {
 /// the verdict 300 ms later.
 pub(super) async fn sweep(marker: &str, kill_at_once: bool) -> Swept {
     let mut all: Vec<u32> = Vec::new();
-    let steps = if kill_at_once { &[Signal::KILL][..] } else { &[Signal::TERM, Signal::KILL] };
+    let steps = if kill_at_once { &[CloseStep::Kill][..] } else { &[CloseStep::Terminate, CloseStep::Kill] };
     for step in steps {
         let began = Instant::now();
         loop {
@@ -81,8 +83,8 @@ pub(super) async fn sweep(marker: &str, kill_at_once: bool) -> Swept {
             if found.is_empty() {
                 return Swept { ended: all, survivors: Vec::new() };
             }
-            if *step == Signal::KILL || began.elapsed() < POLL {
-                signal(&found, marker, *step);
+            if *step == CloseStep::Kill || began.elapsed() < POLL {
+                end(&found, marker, *step);
             }
             all.extend(found.iter().filter(|process| !all.contains(process)).copied().collect::<Vec<_>>());
             if began.elapsed() >= PATIENCE {

@@ -5,15 +5,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::exit::{self, ExitWatch};
+use super::exit::ExitWatch;
 use super::process_group::Presence;
 use super::server_process::Shared;
-use super::shutdown::{Order, Progress, signal_of};
-use super::{CloseReport, CloseStep, death_link, strays};
+use super::shutdown::{Order, Progress};
+use super::{CloseReport, CloseStep, strays};
 
 /// After the leader's end its last words are awaited this long; a grandchild may hold the pipe open.
 const LAST_WORDS: Duration = Duration::from_millis(50);
@@ -42,15 +41,13 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(super) fn new(owed: Owed, shared: Arc<Shared>, stderr: Option<JoinHandle<()>>) -> Self {
-        Self {
-            owed,
-            watch: ExitWatch::new(shared.group.leader()),
-            orders: shared.order.subscribe(),
-            progress: Progress::new(),
-            stderr,
-            shared,
-        }
+    pub(super) fn new(
+        owed: Owed,
+        shared: Arc<Shared>,
+        watch: ExitWatch,
+        stderr: Option<JoinHandle<()>>,
+    ) -> Self {
+        Self { owed, watch, orders: shared.order.subscribe(), progress: Progress::new(), stderr, shared }
     }
 
     /// Ends with the group.
@@ -103,9 +100,9 @@ impl Supervisor {
         if let Some(order) = *self.orders.borrow_and_update() {
             self.progress.order(order);
         }
-        if let Some(signal) = self.progress.due(Instant::now()).and_then(signal_of) {
-            self.shared.group.signal(signal);
-            if signal == Signal::KILL {
+        if let Some(step) = self.progress.due(Instant::now()) {
+            self.shared.group.take(step);
+            if step == CloseStep::Kill {
                 strays::kill(std::iter::once(self.shared.marker.as_str()));
             }
         }
@@ -164,27 +161,21 @@ pub(super) struct Owed(Option<Arc<Shared>>);
 impl Owed {
     /// Takes on a group that was just born.
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        death_link::remember(shared.group.number());
+        shared.group.dies_with_the_host();
         Self(Some(Arc::clone(shared)))
     }
 
     fn settle(&mut self) {
         if let Some(shared) = self.0.take() {
-            settle(&shared);
+            shared.group.reap();
         }
     }
-}
-
-/// Nobody of the group lives. The death-link forgets the number while it still is the leader's.
-fn settle(shared: &Shared) {
-    death_link::forget(shared.group.number());
-    shared.group.reap();
 }
 
 impl Drop for Owed {
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
-        shared.group.signal(Signal::KILL);
+        shared.group.take(CloseStep::Kill);
         // Without a thread the leader stays unreaped: a zombie, whose number nobody else can get.
         let _ = std::thread::Builder::new()
             .name("mcp-undertaker".to_owned())
@@ -194,7 +185,7 @@ impl Drop for Owed {
 }
 
 fn bury(shared: &Shared) {
-    exit::block_until_ended(shared.group.leader());
+    shared.group.block_until_leader_ends();
     let exit = shared.group.leader_exit();
     shared.exit.send_if_modified(|known| {
         let news = known.is_none();
@@ -205,9 +196,9 @@ fn bury(shared: &Shared) {
     });
     let began = Instant::now();
     while matches!(shared.group.presence(Instant::now()), Presence::Living(_)) && began.elapsed() < BURIAL {
-        shared.group.signal(Signal::KILL);
+        shared.group.take(CloseStep::Kill);
         std::thread::sleep(LOOKS.0);
     }
     strays::kill(std::iter::once(shared.marker.as_str()));
-    settle(shared);
+    shared.group.reap();
 }
