@@ -23,16 +23,17 @@ export async function obtain(what, command, args, options = { output: 'stderr' }
 
 /** A folder of Python packages, made once per set of packages. Returns where its programs are. */
 export async function pythonTools(name, packages) {
-  const folder = join(crossFolder, `${name}-${packages.join('+').replaceAll(/[^\w.+-]/g, '')}`);
+  const folder = join(crossFolder, [name, ...packages].join('+').replaceAll('==', '-'));
   const programs = join(folder, process.platform === 'win32' ? 'Scripts' : 'bin');
   const stamp = join(folder, 'complete');
   if (existsSync(stamp)) return programs;
   const python = await findPython();
   if (!python) throw new Missing('Python 3.10 or newer with venv is not installed');
-  console.error(`setup: installing ${packages.join(', ')}`);
+  console.error(`setup: making an environment of Python (${name})`);
   mkdirSync(crossFolder, { recursive: true });
   await obtain('Python', python, ['-m', 'venv', '--clear', folder]);
-  await obtain('PyPI', join(programs, 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
+  const install = ['-m', 'pip', 'install', '--quiet', ...packages];
+  if (packages.length > 0) await obtain('PyPI', join(programs, 'python'), install);
   writeFileSync(stamp, '');
   return programs;
 }
