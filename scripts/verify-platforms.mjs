@@ -1,5 +1,6 @@
 // `npm run verify:platforms [-- TRIPLE…]`: runs what `npm run build:platforms` built, each platform as npm would install it
-// and on its own system or an emulation of it. What cannot be run here is named with the reason.
+// and on its own system or an emulation of it. What cannot be run here is named with the reason. The variable
+// PLATFORM_RUNTIME, a command as JSON, puts another runtime in the place of Node (Electron, in the workflow).
 
 import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +15,7 @@ import { checkNode } from './toolchain.mjs';
 
 /** Emulated processors on a busy machine are slow. */
 const LIMIT_MS = 300_000;
+const OTHER_RUNTIME = process.env.PLATFORM_RUNTIME;
 const FIXTURES = join(root, '__test__', 'fixtures');
 
 /** The package and its platform package, as they lie in node_modules, beside the program that uses them. */
@@ -40,16 +42,17 @@ function expected({ cpu }) {
 
 async function verify(target) {
   if (!existsSync(binaryFile(target))) throw new Missing('not built here');
-  const { command, env } = await nodeFor(target);
+  const { command, env } = OTHER_RUNTIME ? { command: JSON.parse(OTHER_RUNTIME) } : await nodeFor(target);
   const folder = mkdtempSync(join(tmpdir(), 'switchboard-platform-'));
   try {
     install(target, folder);
-    // A Windows program finds itself; elsewhere a server's command has to name the emulator too.
-    const server = target.os === 'win32' ? [] : [JSON.stringify(command)];
-    const [program, ...args] = [...command, join(folder, 'program.cjs'), ...server];
+    const [program, ...args] = [...command, join(folder, 'program.cjs')];
+    // A server's command has to name the emulator too; Windows and Electron find themselves.
+    const emulated = target.os !== 'win32' && !OTHER_RUNTIME;
+    const server = { PLATFORM_SERVER_NODE: emulated ? JSON.stringify(command) : '' };
     const { code, text } = await run(program, args, {
       output: 'capture',
-      env,
+      env: { ...env, ...server },
       cwd: folder,
       timeoutMs: LIMIT_MS,
     });
