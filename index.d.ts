@@ -353,8 +353,11 @@ export interface McpManagerOptions {
    */
   onAuthorizationUrl?: OnAuthorizationUrl;
   /**
-   * Where logins are kept: `file` in `stateDir` (mode 0600), `memory`, `keychain` (not supported on any platform yet: a
-   * warning `KEYCHAIN_UNAVAILABLE`, and memory), or the host's own. Default `auto`: files where there is a `stateDir`.
+   * Where logins are kept. `auto`, the default: in files of `stateDir` (mode 0600), sealed with a key in the system's
+   * keychain, or plain where no keychain can be used; `keychain`: the same, but in memory instead of plain; `file`: plain,
+   * and no keychain is asked; `memory`; or the host's own. Without `stateDir` in memory. The keychain is asked when a login
+   * is first needed, for at most three seconds. `ServerStatus.tokenStorage` says which it is, the diagnostic
+   * `KEYCHAIN_UNAVAILABLE` why it is not the keychain.
    */
   tokenStore?: 'auto' | 'keychain' | 'file' | 'memory' | TokenStore;
   /** Rounds of questions that a server may ask within one request. Default 10. Above it: `ELICITATION_LIMIT`. */
@@ -772,7 +775,10 @@ export interface ServerStatus {
   httpStatus?: number;
   /** `false`: any certificate is accepted (`tls.insecureSkipVerify`). */
   tlsVerified?: boolean;
-  /** Where the login at this server is kept, while there is one. */
+  /**
+   * Where the login at this server is kept, while there is one: `keychain` is a file sealed with a key from there, `file` a
+   * plain one.
+   */
   tokenStorage?: 'keychain' | 'file' | 'memory' | 'host';
   /** First bytes of output that is not of the protocol. */
   firstBytes?: string;
@@ -1200,7 +1206,10 @@ export type OnAuthorizationUrl = (request: {
   signal: AbortSignal;
 }) => void | string | Promise<void | string>;
 
-/** Where logins are kept. Keys are opaque; values are secrets. */
+/**
+ * Where logins are kept. Keys are opaque; values are secrets. A function that takes longer than 75 s fails
+ * (`AUTH_STORE_FAILED`). A value of a later version of this package is never overwritten.
+ */
 export interface TokenStore {
   /** The value of a key, or `null`. */
   get(key: string): Promise<string | null> | string | null;

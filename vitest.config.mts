@@ -5,6 +5,8 @@ export default defineConfig({
     include: ['__test__/**/*.test.ts'],
     // One process per file: the add-on keeps state per process, and a crash must not take other files along.
     pool: 'forks',
+    // Tests never ask the keychain of whoever runs them.
+    env: { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent/bus' },
     testTimeout: 30_000,
     hookTimeout: 30_000,
     passWithNoTests: false,

@@ -84,6 +84,8 @@ export interface World {
   secrets: Set<string>;
   /** Refreshes that succeeded. */
   refreshes: number;
+  /** Access tokens whose life is over. */
+  expiries: number;
   /** Families that were ended because a refresh token came twice. */
   killed: number;
   /** Hits of a path at the authorization server. */
@@ -155,7 +157,7 @@ export async function authorizationWorld(options: WorldOptions = {}): Promise<Wo
   const refresh = new Map<string, { family: Family; used: boolean; scope: string }>();
   const scopes = new Map<string, string>();
   const families = new Map<string, Family>();
-  const world = { options, hits: [], mcpHits: [], refreshes: 0, killed: 0 } as unknown as World;
+  const world = { options, hits: [], mcpHits: [], refreshes: 0, expiries: 0, killed: 0 } as unknown as World;
   world.tokens = new Set();
   world.secrets = new Set();
   const secret = (kind: string): string => {
@@ -172,7 +174,11 @@ export async function authorizationWorld(options: WorldOptions = {}): Promise<Wo
     families.set(access, family);
     refresh.set(next, { family, used: false, scope });
     const life = options.life === undefined ? 3600 : options.life;
-    if (life !== null) setTimeout(() => world.tokens.delete(access), life * 1000).unref();
+    const end = () => {
+      world.tokens.delete(access);
+      world.expiries++;
+    };
+    if (life !== null) setTimeout(end, life * 1000).unref();
     return {
       access_token: access,
       token_type: 'Bearer',

@@ -146,7 +146,7 @@ impl Session {
             }
             Err(refused) => return Err(refused.into_error("the token request")),
         };
-        let _lock = self.store.lock(&self.key).await?;
+        let _lock = self.store.lock(&self.slot).await?;
         let mut record = self.renewed(found, client.clone(), &tokens, scopes);
         if origin == Origin::Registered {
             record.registrations.insert(found.issuer.clone(), client);
@@ -409,7 +409,7 @@ impl Session {
     }
 
     async fn forget_registration(&self, issuer: &str, began: u64) -> Result<(), McpError> {
-        let _lock = self.store.lock(&self.key).await?;
+        let _lock = self.store.lock(&self.slot).await?;
         let mut record = lock(&self.state).record.clone();
         if record.registrations.remove(issuer).is_some() {
             self.save(record, began).await?;

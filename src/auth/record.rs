@@ -167,6 +167,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn f_056_a_clock_that_jumps_costs_one_renewal_at_most() {
+        let day = 24 * 3_600_000;
+        let tokens = |access: &str| Tokens {
+            access: Secret::new(access.to_owned()),
+            kind: TokenKind::Bearer,
+            refresh: None,
+            life: Some(3_600),
+            scopes: None,
+        };
+        let mut record = Record::default();
+        record.take(&tokens("a1"), 10 * day);
+        assert!(record.ends_soon(11 * day), "a day later");
+        record.take(&tokens("a2"), 11 * day);
+        assert!(!record.ends_soon(11 * day));
+        assert!(!record.ends_soon(10 * day), "and back: it counts until it is refused");
+    }
+
+    #[test]
     fn auth_65_a_refresh_token_is_replaced_only_by_a_new_one() {
         let tokens = |access: &str, refresh: Option<&str>, life| Tokens {
             access: Secret::new(access.to_owned()),

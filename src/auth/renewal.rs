@@ -10,6 +10,7 @@ use super::discovery::{self, Found};
 use super::record::Record;
 use super::session::Session;
 use super::settings::{Enterprise, Grant};
+use super::store::Kept;
 use super::tokens::{Refused, Tokens};
 use super::web::Form;
 use crate::error::{ErrorCode, McpError};
@@ -45,12 +46,15 @@ impl Session {
 
     async fn renew_alone(&self, serial: u64, reason: Reason) -> Result<bool, McpError> {
         let began = *self.ended.borrow();
-        let _lock = self.store.lock(&self.key).await?;
+        let _lock = self.store.lock(&self.slot).await?;
         // Somebody else may have been here while we waited, in this process or in another.
-        let kept = self.store.get(&self.key).await?;
+        let kept = self.store.get(&self.slot).await?;
         let record = {
             let mut state = lock(&self.state);
-            if let Some(mut kept) = kept {
+            if let Kept::TakenOver = kept {
+                // Our refresh token may have been used up by whoever did that.
+                state.record.refresh_token = None;
+            } else if let Some(mut kept) = kept.record() {
                 if kept.token().is_some()
                     && kept.token() == state.refused.as_ref().map(|one| one.expose().as_str())
                 {
@@ -109,8 +113,13 @@ impl Session {
                 self.save(record, began).await?;
                 Ok(true)
             }
-            // Only what was refused is dropped, and under the lock nobody else can have replaced it (G10).
+            // Only what was refused is dropped. Where the store has no lock another process may have been faster: what
+            // it saved stays, and is used (A-1, G10).
             Err(refused) if refused.is("invalid_grant") => {
+                if let Some(newer) = self.replaced(&refresh).await? {
+                    lock(&self.state).adopt(newer);
+                    return Ok(true);
+                }
                 record.drop_tokens();
                 self.save(record, began).await?;
                 Ok(false)
@@ -125,6 +134,15 @@ impl Session {
             Err(later @ Refused::Later(_)) => Err(later.into_error("the refresh")),
             Err(_) => Ok(false),
         }
+    }
+
+    /// What somebody else has put in the place of a refresh token.
+    async fn replaced(&self, refresh: &str) -> Result<Option<Record>, McpError> {
+        let kept = self.store.get(&self.slot).await?.record();
+        Ok(kept.filter(|kept| {
+            let other = kept.refresh_token.as_deref().is_some_and(|other| other != refresh);
+            other && kept.token().is_some()
+        }))
     }
 
     /// Whether the resource still names the issuer of our tokens.

@@ -15,7 +15,7 @@ use super::record::Record;
 use super::renewal::Reason;
 use super::session::{self, Identity, Need, Session, State};
 use super::settings::{Grant, OAuthSettings};
-use super::store::TokenStore;
+use super::store::{Kept, Slot, TokenStore};
 use super::web::{Form, Web};
 use crate::config::policy::UrlGate;
 use crate::error::{ErrorCode, McpError};
@@ -65,13 +65,14 @@ impl ServerAuth {
     /// Nothing is read or asked yet.
     pub fn new(parts: Parts) -> Self {
         let key = session::key(&parts.url, &parts.settings);
+        let slot = Slot { key, server: Arc::clone(&parts.server) };
         let session = Session {
             identity: Identity { server: parts.server, url: parts.url, host_name: parts.host_name },
             settings: parts.settings,
             web: Web::new(parts.network, parts.guard, parts.gate),
             store: parts.store,
             host: parts.host,
-            key,
+            slot,
             state: std::sync::Mutex::new(State::default()),
             renewal: Flight::default(),
             login: Flight::default(),
@@ -83,7 +84,7 @@ impl ServerAuth {
 
     /// Where the login is kept, once there is one.
     pub fn storage(&self) -> Option<&'static str> {
-        lock(&self.session.state).record.token().map(|_| self.session.store.kind())
+        lock(&self.session.state).record.token().map(|_| self.session.store.kind(&self.session.slot))
     }
 
     /// Whether the server has asked for a login that nobody gave yet.
@@ -158,8 +159,8 @@ impl ServerAuth {
         let session = &self.session;
         session.load().await?;
         self.end_logins();
-        let _lock = session.store.lock(&session.key).await?;
-        let kept = session.store.get(&session.key).await.ok().flatten();
+        let _lock = session.store.lock(&session.slot).await?;
+        let kept = session.store.get(&session.slot).await.ok().and_then(Kept::record);
         let record = {
             let mut state = lock(&session.state);
             let own = std::mem::take(&mut state.record);
@@ -168,7 +169,7 @@ impl ServerAuth {
             state.hopeless = None;
             kept.unwrap_or(own)
         };
-        session.store.delete(&session.key).await?;
+        session.store.delete(&session.slot).await?;
         session.note("loggedOut", serde_json::json!({}));
         self.give_back(&record).await;
         Ok(())

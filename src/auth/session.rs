@@ -15,7 +15,7 @@ use super::login::Pending;
 use super::proof::{ProofKey, hash_text};
 use super::record::{Record, Registration};
 use super::settings::OAuthSettings;
-use super::store::TokenStore;
+use super::store::{Slot, TokenStore};
 use super::tokens::{self, Refused, TokenKind, Tokens};
 use super::web::{Form, Web};
 use crate::error::{ErrorCode, McpError};
@@ -41,8 +41,8 @@ pub(super) struct Session {
     pub(super) web: Web,
     pub(super) store: Arc<TokenStore>,
     pub(super) host: Arc<dyn Host>,
-    /// Opaque key of the record.
-    pub(super) key: String,
+    /// Place of the record.
+    pub(super) slot: Slot,
     pub(super) state: Mutex<State>,
     /// Renewals without a person: whether there is a better token now.
     pub(super) renewal: Flight<bool>,
@@ -128,11 +128,11 @@ impl Session {
         if lock(&self.state).loaded {
             return Ok(());
         }
-        let record = self.store.get(&self.key).await?;
+        let kept = self.store.open(&self.slot).await?;
         let mut state = lock(&self.state);
         if !state.loaded {
             state.loaded = true;
-            if let Some(record) = record {
+            if let Some(record) = kept.record() {
                 state.adopt(record);
             }
         }
@@ -144,7 +144,7 @@ impl Session {
         if *self.ended.borrow() != began {
             return Err(ended());
         }
-        let saved = self.store.set(&self.key, &record).await;
+        let saved = self.store.set(&self.slot, &record).await;
         // Also what could not be kept is used: the token before it is dead already (mcp:AUTH-65).
         lock(&self.state).adopt(record);
         saved.inspect_err(|error| self.report(error))

@@ -1,47 +1,115 @@
-//! Where logins are kept: in memory, in files of the state directory, or with the host (OAU-03).
+//! Where logins are kept: in memory, in files of the state directory, plain or sealed, or with the host (OAU-03).
 //!
-//! Owns: the lock around *read, renew, save* across tasks and processes. What stands in a record is `record`'s.
+//! Owns the lock around *read, renew, save* across tasks and processes, and the decision where a record goes. A place
+//! that cannot be used now is told of and never overwritten: the login of this process then stays in its memory. What
+//! stands in a record is `record`'s, how it is sealed `sealing`'s, where the key comes from `vault`'s.
 
-use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::record::{Record, VERSION};
-use crate::atomic_file;
+use super::keychain::{Keychain, Trouble};
+use super::record::Record;
+use super::record_file::Directory;
+use super::sealing::{self, Content};
+use super::vault::Vault;
+use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
-use crate::host::{Host, QuestionKind};
+use crate::host::{Host, HostEvent, QuestionKind};
 use crate::runtime::{self, lock};
 
-/// Longest wait for somebody else who renews: longer than the requests it takes.
+/// Longest wait for somebody else who renews, longer than the requests it takes; and for the host's functions.
 const PATIENCE: Duration = Duration::from_secs(75);
-/// Between two looks at a file lock.
-const PAUSE: Duration = Duration::from_millis(20);
-/// Largest record that is read back.
-const LONGEST: u64 = 1024 * 1024;
 
 type Gates = Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>;
+
+/// Whose record it is.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Opaque.
+    pub key: String,
+    /// Name of the server, for what is told.
+    pub server: Arc<str>,
+}
+
+/// What became of a record that was looked for.
+#[derive(Debug)]
+pub enum Kept {
+    /// There is none.
+    Nothing,
+    /// Here it is.
+    Record(Box<Record>),
+    /// There is one that this process cannot read now, or somebody else has removed it: what this process knows of the
+    /// login may be spent, and is not presented for new tokens.
+    TakenOver,
+}
+
+impl Kept {
+    /// The record, if it could be read.
+    pub fn record(self) -> Option<Record> {
+        match self {
+            Kept::Record(record) => Some(*record),
+            Kept::Nothing | Kept::TakenOver => None,
+        }
+    }
+}
+
+/// Whether files are sealed.
+pub enum Sealing {
+    /// Never: `file`.
+    Off,
+    /// Where a keychain can be used, and plain where none can: `auto`.
+    Wanted(Arc<dyn Keychain>),
+    /// Or else in memory: `keychain`.
+    Required(Arc<dyn Keychain>),
+}
 
 /// Keeps the logins of a manager.
 pub struct TokenStore {
     place: Place,
+    /// Of this process: everything with `memory`, otherwise what can be kept nowhere else now.
+    memory: Mutex<HashMap<String, String>>,
+    /// Where records were last found or put.
+    kept_in: Mutex<HashMap<String, &'static str>>,
     gates: Gates,
+    /// Who is told what is odd.
+    host: Arc<dyn Host>,
+    /// What was told, once each.
+    told: Mutex<HashSet<String>>,
 }
 
 enum Place {
-    Memory(Mutex<HashMap<String, String>>),
-    Files(PathBuf),
-    Host(Arc<dyn Host>),
+    Memory,
+    Files(Files),
+    Host,
+}
+
+struct Files {
+    directory: Directory,
+    /// The keys, where files are sealed.
+    vault: Option<Arc<Vault>>,
+    /// Whether a plain file is no way out.
+    required: bool,
+}
+
+/// What a look at a record shows.
+enum Seen {
+    Nothing,
+    Record(Box<Record>, &'static str),
+    OutOfReach,
+    /// Why nobody can read it any more.
+    Spoilt(&'static str),
 }
 
 impl std::fmt::Debug for TokenStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TokenStore({})", self.kind())
+        write!(f, "TokenStore({})", self.usual_place())
     }
 }
 
@@ -65,294 +133,339 @@ impl Drop for StoreLock {
 
 impl TokenStore {
     /// Logins that last as long as this value.
-    pub fn in_memory() -> Self {
-        Self { place: Place::Memory(Mutex::default()), gates: Gates::default() }
+    pub fn in_memory(host: Arc<dyn Host>) -> Self {
+        Self::new(Place::Memory, host)
     }
 
-    /// Logins in files for the owner alone, below the state directory.
-    pub fn in_files(state: &Path) -> Self {
-        Self { place: Place::Files(state.join("tokens")), gates: Gates::default() }
+    /// Logins in files for the owner alone, below the state directory. No keychain is contacted before it is needed.
+    pub fn in_files(state: &Path, sealing: Sealing, host: Arc<dyn Host>) -> Self {
+        let directory = Directory::at(state.join("tokens"));
+        let (keychain, required) = match sealing {
+            Sealing::Off => (None, false),
+            Sealing::Wanted(keychain) => (Some(keychain), false),
+            Sealing::Required(keychain) => (Some(keychain), true),
+        };
+        let vault = keychain.map(|keychain| Arc::new(Vault::new(directory.clone(), keychain)));
+        Self::new(Place::Files(Files { directory, vault, required }), host)
     }
 
     /// Logins that the host keeps.
     pub fn with_host(host: Arc<dyn Host>) -> Self {
-        Self { place: Place::Host(host), gates: Gates::default() }
+        Self::new(Place::Host, host)
     }
 
-    /// `memory`, `file` or `host`, as the status says.
-    pub fn kind(&self) -> &'static str {
-        match &self.place {
-            Place::Memory(_) => "memory",
-            Place::Files(_) => "file",
-            Place::Host(_) => "host",
+    fn new(place: Place, host: Arc<dyn Host>) -> Self {
+        Self {
+            place,
+            memory: Mutex::default(),
+            kept_in: Mutex::default(),
+            gates: Gates::default(),
+            host,
+            told: Mutex::default(),
         }
+    }
+
+    fn usual_place(&self) -> &'static str {
+        match &self.place {
+            Place::Memory => "memory",
+            Place::Files(_) => "file",
+            Place::Host => "host",
+        }
+    }
+
+    /// Where a record is: `keychain` (a file sealed with a key from there), `file`, `memory` or `host`, as the status
+    /// says.
+    pub fn kind(&self, slot: &Slot) -> &'static str {
+        lock(&self.kept_in).get(&slot.key).copied().unwrap_or_else(|| self.usual_place())
     }
 
     /// Waits until nobody else renews this record.
     ///
     /// # Errors
     /// `AUTH_STORE_FAILED`.
-    pub async fn lock(&self, key: &str) -> Result<StoreLock, McpError> {
-        let gate = Arc::clone(lock(&self.gates).entry(key.to_owned()).or_default());
+    pub async fn lock(&self, slot: &Slot) -> Result<StoreLock, McpError> {
+        let gate = Arc::clone(lock(&self.gates).entry(slot.key.clone()).or_default());
         let end = Instant::now() + PATIENCE;
         let held = tokio::time::timeout_at(end, gate.lock_owned()).await;
         let held = held.map_err(|_| failed("another login of this server takes too long"))?;
         let mut taken = StoreLock { _gate: held, file: None, host: None };
         match &self.place {
-            Place::Files(directory) => taken.file = Some(lock_file(directory, key, end).await?),
-            Place::Host(host) if host.can_answer(QuestionKind::StoreLock) => {
-                let asked = host.ask(QuestionKind::StoreLock, json!({ "key": key }).to_string());
-                let answer = tokio::time::timeout_at(end, asked).await;
-                answer.map_err(|_| failed("tokenStore.lock takes too long"))?.map_err(host_failed)?;
-                taken.host = Some((Arc::clone(host), key.to_owned()));
+            Place::Files(files) => {
+                let file = files.directory.lock(&slot.key, end).await;
+                taken.file = Some(file.map_err(|error| match error.kind() {
+                    io::ErrorKind::TimedOut => failed("another process that renews the login takes too long"),
+                    _ => file_failed(&error),
+                })?);
             }
-            Place::Memory(_) | Place::Host(_) => {}
+            Place::Host if self.host.can_answer(QuestionKind::StoreLock) => {
+                self.ask_host(QuestionKind::StoreLock, json!({ "key": slot.key })).await?;
+                taken.host = Some((Arc::clone(&self.host), slot.key.clone()));
+            }
+            Place::Memory | Place::Host => {}
         }
         Ok(taken)
     }
 
-    /// The record of a key; one that cannot be read is put aside, one of a later version is left alone.
+    /// The record, for the first time and without the lock: what is plain and should be sealed is sealed now.
     ///
     /// # Errors
     /// `AUTH_STORE_FAILED`.
-    pub async fn get(&self, key: &str) -> Result<Option<Record>, McpError> {
-        let text = match &self.place {
-            Place::Memory(map) => lock(map).get(key).cloned(),
-            Place::Files(directory) => {
-                let path = path(directory, key);
-                blocking(move || read_file(&path)).await?
+    pub async fn open(&self, slot: &Slot) -> Result<Kept, McpError> {
+        let seen = self.look(slot).await?;
+        let seals = matches!(seen, Seen::Record(_, "file")) && self.can_seal().await;
+        if !seals && !matches!(seen, Seen::Spoilt(_)) {
+            return Ok(self.settle(slot, seen));
+        }
+        let _lock = self.lock(slot).await?;
+        let kept = self.get(slot).await?;
+        if let Kept::Record(record) = &kept
+            && seals
+            && self.kind(slot) == "file"
+        {
+            self.set(slot, record).await?;
+            let message = "the kept login was in a plain file; it is sealed now, with a key in the keychain";
+            self.tell(&Diagnostic::info("LOGIN_SEALED", message).on(&slot.server));
+        }
+        Ok(kept)
+    }
+
+    /// Whether files can be sealed now.
+    async fn can_seal(&self) -> bool {
+        let Place::Files(files) = &self.place else { return false };
+        let Some(vault) = &files.vault else { return false };
+        match vault.current().await {
+            Ok(_) => true,
+            Err(trouble) => {
+                self.tell_of_keychain(files, &trouble);
+                false
             }
-            Place::Host(host) => {
-                let answer = host.ask(QuestionKind::StoreGet, json!({ "key": key }).to_string());
-                let answer = answer.await.map_err(host_failed)?;
+        }
+    }
+
+    /// The record; one that nobody can read is put aside. The lock is held by the caller.
+    ///
+    /// # Errors
+    /// `AUTH_STORE_FAILED`.
+    pub async fn get(&self, slot: &Slot) -> Result<Kept, McpError> {
+        let seen = self.look(slot).await?;
+        if let Seen::Spoilt(why) = &seen {
+            self.put_aside(slot, why).await;
+        }
+        Ok(self.settle(slot, seen))
+    }
+
+    fn settle(&self, slot: &Slot, seen: Seen) -> Kept {
+        match seen {
+            Seen::Nothing => match lock(&self.kept_in).remove(&slot.key) {
+                None | Some("memory") => Kept::Nothing,
+                Some(_) => Kept::TakenOver,
+            },
+            Seen::Spoilt(_) => Kept::Nothing,
+            Seen::OutOfReach => {
+                self.note_place(slot, "memory");
+                Kept::TakenOver
+            }
+            Seen::Record(record, place) => {
+                self.note_place(slot, place);
+                Kept::Record(record)
+            }
+        }
+    }
+
+    async fn look(&self, slot: &Slot) -> Result<Seen, McpError> {
+        let own = lock(&self.memory).get(&slot.key).cloned();
+        let (text, place) = match (own, &self.place) {
+            (Some(own), _) => (Some(own), "memory"),
+            (None, Place::Memory) => (None, "memory"),
+            (None, Place::Files(files)) => {
+                (files.directory.read(&file_of(slot)).await.map_err(|error| file_failed(&error))?, "file")
+            }
+            (None, Place::Host) => {
+                let answer = self.ask_host(QuestionKind::StoreGet, json!({ "key": slot.key })).await?;
                 match serde_json::from_str(&answer) {
-                    Ok(Value::String(text)) => Some(text),
-                    Ok(Value::Null) => None,
+                    Ok(Value::String(text)) => (Some(text), "host"),
+                    Ok(Value::Null) => (None, "host"),
                     _ => return Err(failed("tokenStore.get gave something other than a string or null")),
                 }
             }
         };
-        let Some(text) = text else { return Ok(None) };
-        match serde_json::from_str::<Record>(&text) {
-            Ok(record) if record.version > VERSION => {
-                Err(failed("the record was written by a later version of this package"))
+        let Some(text) = text else { return Ok(Seen::Nothing) };
+        Ok(match sealing::read(&text) {
+            Content::Plain(record) => Seen::Record(record, place),
+            Content::Later => self.later(slot),
+            Content::Broken => Seen::Spoilt("it is no record of a login"),
+            Content::Sealed(sealed) => self.unseal(slot, &sealed).await,
+        })
+    }
+
+    async fn unseal(&self, slot: &Slot, sealed: &sealing::Sealed) -> Seen {
+        let Place::Files(files) = &self.place else { return Seen::Spoilt("only files are sealed") };
+        let Some(vault) = &files.vault else {
+            return Seen::Spoilt("it is sealed with a key in the keychain, and tokenStore is \"file\"");
+        };
+        let key = match vault.of(&sealed.key).await {
+            Ok(Some(key)) => key,
+            Ok(None) => return Seen::Spoilt("the keychain has no key for it any more"),
+            Err(trouble) => {
+                self.tell_of_keychain(files, &trouble);
+                let why = format!("it is sealed and the keychain cannot be used ({trouble})");
+                return self.out_of_reach(slot, &why);
             }
-            Ok(record) if record.version > 0 => Ok(Some(record)),
-            _ => {
-                self.put_aside(key).await;
-                Ok(None)
-            }
+        };
+        match key.open(&slot.key, sealed).as_deref().map(sealing::read) {
+            Some(Content::Plain(record)) => Seen::Record(record, "keychain"),
+            Some(Content::Later) => self.later(slot),
+            _ => Seen::Spoilt("its seal is broken"),
         }
+    }
+
+    fn later(&self, slot: &Slot) -> Seen {
+        self.out_of_reach(slot, "it was written by a later version of this package")
+    }
+
+    fn out_of_reach(&self, slot: &Slot, why: &str) -> Seen {
+        let message = format!("the kept login is left alone: {why}; another login is kept in memory");
+        self.tell_once(&Diagnostic::warning("LOGIN_OUT_OF_REACH", message).on(&slot.server));
+        Seen::OutOfReach
     }
 
     /// Keeps a record. The lock is held by the caller.
     ///
     /// # Errors
     /// `AUTH_STORE_FAILED`.
-    pub async fn set(&self, key: &str, record: &Record) -> Result<(), McpError> {
+    pub async fn set(&self, slot: &Slot, record: &Record) -> Result<(), McpError> {
         let text = serde_json::to_string(record).map_err(|_| failed("a record could not be written"))?;
-        match &self.place {
-            Place::Memory(map) => {
-                lock(map).insert(key.to_owned(), text);
-                Ok(())
+        let place = match &self.place {
+            Place::Memory => self.remember(slot, text),
+            Place::Files(files) => self.set_file(files, slot, text).await?,
+            // What is kept beside a record of a later version stays beside it.
+            Place::Host if self.kind(slot) == "memory" => self.remember(slot, text),
+            Place::Host => {
+                self.ask_host(QuestionKind::StoreSet, json!({ "key": slot.key, "value": text })).await?;
+                "host"
             }
-            Place::Files(directory) => {
-                let (directory, path) = (directory.clone(), path(directory, key));
-                blocking(move || write_file(&directory, &path, &text)).await
-            }
-            Place::Host(host) => {
-                let body = json!({ "key": key, "value": text }).to_string();
-                host.ask(QuestionKind::StoreSet, body).await.map(|_| ()).map_err(host_failed)
-            }
-        }
+        };
+        self.note_place(slot, place);
+        Ok(())
     }
 
-    /// Removes a record. The lock is held by the caller.
+    async fn set_file(&self, files: &Files, slot: &Slot, text: String) -> Result<&'static str, McpError> {
+        let name = file_of(slot);
+        let there = files.directory.read(&name).await.map_err(|error| file_failed(&error))?;
+        let there = there.map(|text| sealing::read(&text));
+        if matches!(there, Some(Content::Later)) {
+            self.later(slot);
+            return Ok(self.remember(slot, text));
+        }
+        let (content, place) = match &files.vault {
+            None => (text, "file"),
+            Some(vault) => match vault.current().await {
+                Ok(key) => (key.seal(&slot.key, &text)?, "keychain"),
+                Err(trouble) => {
+                    self.tell_of_keychain(files, &trouble);
+                    if matches!(there, Some(Content::Sealed(_))) {
+                        return Ok(self.remember(slot, text));
+                    }
+                    if files.required {
+                        // An earlier login in a plain file is spent now.
+                        files.directory.remove(&name).await.map_err(|error| file_failed(&error))?;
+                        return Ok(self.remember(slot, text));
+                    }
+                    (text, "file")
+                }
+            },
+        };
+        files.directory.write(&name, content).await.map_err(|error| file_failed(&error))?;
+        lock(&self.memory).remove(&slot.key);
+        Ok(place)
+    }
+
+    fn remember(&self, slot: &Slot, text: String) -> &'static str {
+        lock(&self.memory).insert(slot.key.clone(), text);
+        "memory"
+    }
+
+    fn note_place(&self, slot: &Slot, place: &'static str) {
+        lock(&self.kept_in).insert(slot.key.clone(), place);
+    }
+
+    /// Removes a record, whatever stands there. The lock is held by the caller.
     ///
     /// # Errors
     /// `AUTH_STORE_FAILED`.
-    pub async fn delete(&self, key: &str) -> Result<(), McpError> {
+    pub async fn delete(&self, slot: &Slot) -> Result<(), McpError> {
+        lock(&self.memory).remove(&slot.key);
+        lock(&self.kept_in).remove(&slot.key);
         match &self.place {
-            Place::Memory(map) => {
-                lock(map).remove(key);
-                Ok(())
+            Place::Memory => Ok(()),
+            Place::Files(files) => {
+                files.directory.remove(&file_of(slot)).await.map_err(|error| file_failed(&error))
             }
-            Place::Files(directory) => {
-                let path = path(directory, key);
-                blocking(move || match std::fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                    _ => Ok(()),
-                })
-                .await
-            }
-            Place::Host(host) => {
-                let body = json!({ "key": key }).to_string();
-                host.ask(QuestionKind::StoreDelete, body).await.map(|_| ()).map_err(host_failed)
+            Place::Host => {
+                self.ask_host(QuestionKind::StoreDelete, json!({ "key": slot.key })).await.map(|_| ())
             }
         }
     }
 
-    async fn put_aside(&self, key: &str) {
-        if let Place::Files(directory) = &self.place {
-            let path = path(directory, key);
-            // What cannot be put aside is overwritten by the next login.
-            let _ = blocking(move || std::fs::rename(&path, path.with_extension("corrupt"))).await;
+    async fn ask_host(&self, kind: QuestionKind, body: Value) -> Result<String, McpError> {
+        let asked = self.host.ask(kind, body.to_string());
+        let answer = tokio::time::timeout(PATIENCE, asked).await;
+        let answer = answer.map_err(|_| failed(&format!("{} takes too long", kind.callback())))?;
+        answer.map_err(|cause| failed("the host's tokenStore failed").caused_by(cause))
+    }
+
+    async fn put_aside(&self, slot: &Slot, why: &str) {
+        let mut finding = Diagnostic::warning("LOGIN_UNREADABLE", String::new()).on(&slot.server);
+        let end = match &self.place {
+            Place::Files(files) => match files.directory.put_aside(&file_of(slot)).await {
+                Ok(aside) => {
+                    finding.file = Some(aside.display().to_string());
+                    "its file was moved aside".to_owned()
+                }
+                Err(error) => format!("the next login replaces it, because it cannot be moved: {error}"),
+            },
+            Place::Memory | Place::Host => "the next login replaces it".to_owned(),
+        };
+        finding.message = format!("the kept login cannot be read: {why}; {end}");
+        self.tell(&finding);
+    }
+
+    fn tell_of_keychain(&self, files: &Files, trouble: &Trouble) {
+        let message = |place| format!("the keychain cannot be used: {trouble}; {place}");
+        self.tell_once(&if files.required {
+            let place = "logins are kept in memory and end with this process";
+            Diagnostic::warning("KEYCHAIN_UNAVAILABLE", message(place))
+        } else {
+            let place = "logins are kept in files that are not encrypted, for this user alone";
+            Diagnostic::info("KEYCHAIN_UNAVAILABLE", message(place))
+        });
+    }
+
+    fn tell_once(&self, finding: &Diagnostic) {
+        let key = format!("{:?} {}", finding.server, finding.message);
+        if lock(&self.told).insert(key) {
+            self.tell(finding);
+        }
+    }
+
+    fn tell(&self, finding: &Diagnostic) {
+        if let Ok(body) = serde_json::to_string(finding) {
+            self.host.emit(HostEvent { name: "diagnostic", body, key: None });
         }
     }
 }
 
-fn path(directory: &Path, key: &str) -> PathBuf {
-    directory.join(format!("{key}.json"))
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, McpError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome.map_err(|error| failed(&error.to_string())),
-        Err(_) => Err(failed("the file could not be worked on")),
-    }
-}
-
-fn read_file(path: &Path) -> io::Result<Option<String>> {
-    match checked(path)? {
-        None => Ok(None),
-        Some(length) if length > LONGEST => Ok(Some(String::new())),
-        Some(_) => std::fs::read(path).map(|bytes| Some(String::from_utf8_lossy(&bytes).into_owned())),
-    }
-}
-
-/// The length of a record's file: a plain file of our own, or an error (B-145).
-fn checked(path: &Path) -> io::Result<Option<u64>> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    if !metadata.is_file() {
-        return Err(io::Error::other(format!("{} is no plain file", path.display())));
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(format!("{} belongs to somebody else", path.display())));
-        }
-    }
-    Ok(Some(metadata.len()))
-}
-
-fn write_file(directory: &Path, path: &Path, text: &str) -> io::Result<()> {
-    atomic_file::private_directory(directory)?;
-    if checked(path)?.is_some() {
-        only_ours(path)?;
-    }
-    atomic_file::replace(path, text.as_bytes(), 0o600)
-}
-
-#[cfg(unix)]
-fn only_ours(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-}
-
-#[cfg(not(unix))]
-#[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
-fn only_ours(_path: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-/// A lock of the system: it ends with the process that holds it, however that ends.
-async fn lock_file(directory: &Path, key: &str, end: Instant) -> Result<File, McpError> {
-    let (own, path) = (directory.to_path_buf(), directory.join(format!("{key}.lock")));
-    let file = blocking(move || {
-        atomic_file::private_directory(&own)?;
-        OpenOptions::new().create(true).truncate(false).write(true).open(path)
-    })
-    .await?;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => tokio::time::sleep(PAUSE).await,
-            Err(TryLockError::WouldBlock) => {
-                return Err(failed("another process that renews the login takes too long"));
-            }
-            Err(TryLockError::Error(error)) => return Err(failed(&error.to_string())),
-        }
-    }
+fn file_of(slot: &Slot) -> String {
+    format!("{}.json", slot.key)
 }
 
 fn failed(why: &str) -> McpError {
     McpError::new(ErrorCode::AuthStoreFailed, format!("the token store failed: {why}"))
 }
 
-fn host_failed(cause: McpError) -> McpError {
-    failed("the host's tokenStore failed").caused_by(cause)
+fn file_failed(error: &io::Error) -> McpError {
+    failed(&error.to_string())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn directory(name: &str) -> PathBuf {
-        let unique = format!("mcp-switchboard-tokens-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(unique);
-        let _ = std::fs::remove_dir_all(&path);
-        path
-    }
-
-    fn record(token: &str) -> Record {
-        Record { version: VERSION, access_token: Some(token.to_owned()), ..Record::default() }
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn b_145_oau_03_files_are_private_and_links_are_refused() {
-        use std::os::unix::fs::PermissionsExt;
-        let state = directory("private");
-        let store = TokenStore::in_files(&state);
-        store.set("k", &record("t1")).await.unwrap();
-        assert_eq!(store.get("k").await.unwrap().unwrap().token(), Some("t1"));
-        let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(state.join("tokens")), mode(state.join("tokens/k.json"))), (0o700, 0o600));
-        let target = state.join("target");
-        std::fs::write(&target, "untouched").unwrap();
-        std::os::unix::fs::symlink(&target, state.join("tokens/l.json")).unwrap();
-        let error = store.set("l", &record("t2")).await.unwrap_err();
-        assert_eq!(error.code(), ErrorCode::AuthStoreFailed);
-        assert!(store.get("l").await.is_err());
-        assert_eq!(std::fs::read_to_string(&target).unwrap(), "untouched");
-        store.delete("k").await.unwrap();
-        assert!(store.get("k").await.unwrap().is_none());
-        let _ = std::fs::remove_dir_all(&state);
-    }
-
-    #[tokio::test]
-    async fn oau_03_broken_records_are_put_aside_and_later_ones_left_alone() {
-        let state = directory("broken");
-        let store = TokenStore::in_files(&state);
-        store.set("k", &record("t")).await.unwrap();
-        let file = state.join("tokens/k.json");
-        std::fs::write(&file, "{ not json").unwrap();
-        assert!(store.get("k").await.unwrap().is_none());
-        assert!(state.join("tokens/k.corrupt").exists() && !file.exists());
-        std::fs::write(&file, r#"{"version":99,"accessToken":"x"}"#).unwrap();
-        assert_eq!(store.get("k").await.unwrap_err().code(), ErrorCode::AuthStoreFailed);
-        assert!(file.exists());
-        let _ = std::fs::remove_dir_all(&state);
-    }
-
-    #[tokio::test]
-    async fn a_1_one_renews_at_a_time_across_stores() {
-        let state = directory("lock");
-        let (one, other) = (TokenStore::in_files(&state), TokenStore::in_files(&state));
-        let held = one.lock("k").await.unwrap();
-        let waiting = tokio::spawn(async move {
-            drop(other.lock("k").await.unwrap());
-        });
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(!waiting.is_finished());
-        drop(held);
-        waiting.await.unwrap();
-        let _ = std::fs::remove_dir_all(&state);
-    }
-}
+mod tests;

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
 use tokio::sync::watch;
 
-use crate::auth::TokenStore;
+use crate::auth::{Sealing, TokenStore, keychain};
 use crate::client::input::features_of;
 use crate::config::identity::{self, IdentityKey};
 use crate::config::policy::Gate;
@@ -149,7 +149,7 @@ impl Manager {
             Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
             None => vec![file_uri(&options.cwd)],
         };
-        let tokens = Arc::new(token_store(options.tokens, &state, &post));
+        let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
@@ -191,10 +191,10 @@ impl Manager {
 
     /// Tells of options that have no effect.
     fn report_options(&self) {
-        if self.options.tokens == TokenChoice::Keychain {
+        if self.options.tokens == TokenChoice::Keychain && self.state.path().is_none() {
             self.diagnose(&Diagnostic::warning(
                 "KEYCHAIN_UNAVAILABLE",
-                "no keychain is supported on this platform yet: logins are kept in memory",
+                "tokenStore \"keychain\" seals files, and there is no stateDir for them: logins are kept in memory",
             ));
         }
         for name in &self.options.unknown {
@@ -479,15 +479,22 @@ fn starts_by_itself(connection: &Connection) -> bool {
 }
 
 /// The store that the options choose (OAU-03).
-fn token_store(choice: TokenChoice, state: &StateDir, post: &Arc<PostOffice>) -> TokenStore {
-    match (choice, state.path()) {
-        (TokenChoice::Host, _) => {
-            let host: Arc<dyn Host> = Arc::<PostOffice>::clone(post);
-            TokenStore::with_host(host)
-        }
-        (TokenChoice::Auto | TokenChoice::File, Some(path)) => TokenStore::in_files(path),
-        _ => TokenStore::in_memory(),
-    }
+fn token_store(
+    choice: TokenChoice,
+    state: &StateDir,
+    environment: &Environment,
+    post: &Arc<PostOffice>,
+) -> TokenStore {
+    let host: Arc<dyn Host> = Arc::<PostOffice>::clone(post);
+    let keychain = || keychain::system(environment);
+    let (path, sealing) = match (choice, state.path()) {
+        (TokenChoice::Host, _) => return TokenStore::with_host(host),
+        (TokenChoice::Memory, _) | (_, None) => return TokenStore::in_memory(host),
+        (TokenChoice::Auto, Some(path)) => (path, Sealing::Wanted(keychain())),
+        (TokenChoice::Keychain, Some(path)) => (path, Sealing::Required(keychain())),
+        (TokenChoice::File, Some(path)) => (path, Sealing::Off),
+    };
+    TokenStore::in_files(path, sealing, host)
 }
 
 fn closed_error() -> McpError {
