@@ -1,21 +1,32 @@
 // `npm run verify:runtimes`: the smoke programs of `__test__/smoke/` under every runtime that the package promises: Node
 // 20, 22, 24 and 26, Bun and Deno, on the main thread and in worker threads; and under Node on musl and on arm64 when an
-// add-on and a Node for it lie in this checkout. Ends 0 when all of it holds; prints a table.
+// add-on for it lies in this checkout; then the sample extension in a real extension host (`verify:vscode`). Ends 0 when all
+// of it holds; prints tables.
 //
-//   node scripts/verify-runtimes.mjs [--prebuilt] [NAME…]
+//   node scripts/verify-runtimes.mjs [--prebuilt] [--profile NAME] [--skip vscode] [NAME…]
 //
-// --prebuilt  takes the add-on that is there instead of building one
-// NAME        only runtimes whose name begins so (`node`, `bun`, `node-24`)
+// --prebuilt     takes the add-on that is there instead of building one
+// --skip vscode  leaves out the extension host, which needs Chromium and a C++ compiler
+// NAME           only runtimes whose name begins so (`node`, `bun`, `node-24`, `vscode`)
 
 import { join } from 'node:path';
 
 import { root, runScript, Trouble } from './project.mjs';
-import { eventually, howItEnded, isAlive, runProgram, startProgram, tail } from './verify/programs.mjs';
-import { freePort } from './verify/registry.mjs';
+import {
+  eventually,
+  howItEnded,
+  isAlive,
+  runProgram,
+  startProgram,
+  tail,
+  temporaryFolder,
+} from './verify/programs.mjs';
+import { freePort, publishedWorld } from './verify/registry.mjs';
 import { Report } from './verify/report.mjs';
 import { foreignRuntimes } from './verify/foreign-runtimes.mjs';
 import { prepare } from './verify/prepare.mjs';
 import { installBun, installDeno, installNode, NODES } from './verify/tools.mjs';
+import { VSCODE, vscodeSteps } from './verify/vscode.mjs';
 
 const smoke = (name) => join(root, '__test__', 'smoke', name);
 const SUITE_DEADLINE_MS = 300_000;
@@ -127,12 +138,21 @@ async function verify(report, runtime, url) {
   await step('throw', () => ends(run, 'throw', [1]));
 }
 
+async function vscode(report, skip) {
+  report.table('before VS Code');
+  const world = skip.includes(VSCODE) ? {} : await publishedWorld(report, temporaryFolder('vscode'));
+  if (world !== undefined) await vscodeSteps(report, world, skip);
+}
+
 await runScript(import.meta, async (args) => {
-  const { names } = await prepare(args);
-  const chosen = runtimes().filter(({ name }) => names.length === 0 || names.some((n) => name.startsWith(n)));
-  if (chosen.length === 0) throw new Trouble(`there is no runtime named ${names.join(', ')}`);
-  const url = await httpServer();
+  const { names, skip } = await prepare(args);
+  const wanted = (name) => names.length === 0 || names.some((begin) => name.startsWith(begin));
+  const chosen = runtimes().filter(({ name }) => wanted(name));
+  if (chosen.length === 0 && !wanted(VSCODE))
+    throw new Trouble(`there is no runtime named ${names.join(', ')}`);
   const report = new Report('runtime');
+  const url = chosen.length > 0 ? await httpServer() : '';
   for (const runtime of chosen) await verify(report, runtime, url);
+  if (wanted(VSCODE)) await vscode(report, skip);
   return report.end();
 });

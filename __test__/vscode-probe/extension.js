@@ -38,8 +38,9 @@ async function firstLife(api) {
     await eventually(() => vscode.workspace.isTrusted, 'the trust of the workspace');
   }
   tell({ step: 'trusted' });
-  const [{ pid, toolCount }] = await connected(api);
-  tell({ step: 'connected', pid, toolCount, status: api.statusText() });
+  const [{ pid }] = await connected(api);
+  const { length: tools } = await api.manager().listTools();
+  tell({ step: 'connected', pid, tools, status: api.statusText() });
   tell({ step: 'called', text: await callTool(api, 'from the extension host') });
   for (let n = 0; n < 100; n += 1)
     api

@@ -60,6 +60,7 @@ export class Report {
   /** Prints the tables and, in a line each, what went wrong; gives the exit code. A run in which nothing succeeded has failed. */
   end() {
     for (const { title, columns, rows } of this.#tables) {
+      if (rows.size === 0) continue;
       const lines = [...rows].map(([row, cells]) => [
         row,
         ...columns.map((column) => cells.get(column) ?? ''),

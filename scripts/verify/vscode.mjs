@@ -1,12 +1,12 @@
 // The sample extension (examples/vscode-extension) in a real extension host: packed as a VSIX for this platform with the
 // package from the loopback registry, installed into code-server, and worked with through Chromium as a person would.
 
-import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-import { readIfThere, root } from '../project.mjs';
+import { readIfThere, root, stateFolder } from '../project.mjs';
 import { findNpm } from '../toolchain.mjs';
 import { entriesOf, eventually, isAlive, mustRunProgram, startProgram } from './programs.mjs';
 import { freePort } from './registry.mjs';
@@ -22,10 +22,12 @@ const COMPILED = ['@vscode/spdlog', '@vscode/native-watchdog'];
 const INSTALL_MS = 600_000;
 const PACK_MS = 180_000;
 /** How long a person, played by a script, waits for something to appear. */
-const WAIT_MS = 120_000;
+const WAIT_MS = 60_000;
 const GONE_MS = 15_000;
 
-/** Where the parts of this are told apart by `--skip`. */
+const SCREENSHOT = join(stateFolder, 'vscode.png');
+
+/** What `--skip` and the names of runtimes call all of this. */
 export const VSCODE = 'vscode';
 
 /** All steps; `world` is what verify-install.mjs makes too. */
@@ -83,29 +85,35 @@ async function installEditor() {
 async function pack(world, { node }, tools) {
   const place = join(world.folder, 'extension');
   cpSync(join(root, 'examples', 'vscode-extension'), place, { recursive: true });
+  const probe = join(world.folder, 'probe');
+  cpSync(join(root, '__test__', 'vscode-probe'), probe, { recursive: true });
   const env = { ...world.env, PATH: [dirname(node), world.env.PATH].join(delimiter) };
-  const options = { cwd: place, env, deadlineMs: PACK_MS };
-  await mustRunProgram([...findNpm(), 'install', '--ignore-scripts'], options);
-  const vsix = join(world.folder, 'sample.vsix');
+  await mustRunProgram([...findNpm(), 'install', '--ignore-scripts'], {
+    cwd: place,
+    env,
+    deadlineMs: PACK_MS,
+  });
   const [system, arch, abi] = platformTriple().split('-');
   const target = abi === 'musl' ? `alpine-${arch}` : `${system}-${arch}`;
   const program = join(tools, 'node_modules', '@vscode', 'vsce', 'vsce');
-  await mustRunProgram(
-    [node, program, 'package', '--target', target, '--allow-missing-repository', '--out', vsix],
-    options,
-  );
-  return vsix;
+  const vsce = async (cwd, vsix, ...args) => {
+    const flags = ['--allow-missing-repository', '--skip-license', '--out', vsix, ...args];
+    await mustRunProgram([node, program, 'package', ...flags], { cwd, env, deadlineMs: PACK_MS });
+    return vsix;
+  };
+  return [
+    await vsce(place, join(world.folder, 'sample.vsix'), '--target', target),
+    await vsce(probe, join(world.folder, 'probe.vsix')),
+  ];
 }
 
-async function installExtensions(world, place, { command }, vsix) {
+async function installExtensions(world, place, { command }, files) {
   const extensions = join(place, 'extensions');
   mkdirSync(extensions, { recursive: true });
   const flags = ['--user-data-dir', join(place, 'data'), '--extensions-dir', extensions];
   const options = { cwd: place, env: editorEnvironment(world, place, command), deadlineMs: PACK_MS };
-  await mustRunProgram([...command, ...flags, '--install-extension', vsix], options);
-  cpSync(join(root, '__test__', 'vscode-probe'), join(extensions, 'mcp-switchboard-tests.probe-0.0.1'), {
-    recursive: true,
-  });
+  for (const file of files)
+    await mustRunProgram([...command, ...flags, '--install-extension', file], options);
   const sample = entriesOf(extensions).find((name) => name.startsWith('mcp-switchboard-examples.'));
   if (sample === undefined) throw new Error(`not among the extensions: ${entriesOf(extensions).join(', ')}`);
   const binary = join(extensions, sample, 'node_modules', '@mcp-switchboard', platformTriple());
@@ -180,11 +188,20 @@ async function work(report, { world, place, editor, browser, tools }) {
     const page = await chrome.newPage();
     page.setDefaultTimeout(WAIT_MS);
     const folder = workspace(place);
-    const click = (name) => page.getByRole('button', { name, exact: true }).first().click();
+    const by = (role) => (name) => page.getByRole(role, { name, exact: true }).first().click();
+    const click = {
+      button: by('button'),
+      text: (text) => page.getByText(text, { exact: true }).first().click(),
+    };
     await page.goto(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(folder)}`);
-    await asPerson({ step, place, click });
+    const held = async (name, body) => {
+      if (await step(name, body)) return;
+      await page.screenshot({ path: SCREENSHOT });
+      throw new Error(`nothing was tried after "${name}"; what the editor showed is in ${SCREENSHOT}`);
+    };
+    await asPerson({ step: held, place, click });
   } catch (error) {
-    await step('work with it', () => Promise.reject(error));
+    return void (await step('all the rest', () => Promise.reject(error)));
   } finally {
     await chrome.close();
     server.stop();
@@ -195,44 +212,42 @@ async function work(report, { world, place, editor, browser, tools }) {
   });
 }
 
+/** The steps, in order; each gives something true. The page is what the person sees, the facts are the probe's. */
 async function asPerson({ step, place, click }) {
   await step('activated, in Restricted Mode', async () => {
     const { manager, status } = await factOf(place, 'restricted');
     if (manager || !/restricted/.test(status)) throw new Error(`it did not hold back: ${status}`);
+    return true;
   });
   await step('the workspace is trusted', async () => {
-    await click('Yes, I trust the authors');
-    await factOf(place, 'trusted');
+    await click.text('Manage');
+    await click.button('Trust');
+    return factOf(place, 'trusted');
   });
   await step('its server is approved and connects', async () => {
-    await click('Start');
-    const { status, toolCount, pid } = await factOf(place, 'connected');
-    if (!/1\/1/.test(status) || !(toolCount > 0) || !isAlive(pid)) throw new Error(`status: ${status}`);
+    await click.button('Start');
+    const { status, tools, pid } = await factOf(place, 'connected');
+    if (!/1\/1/.test(status) || !(tools > 0) || !isAlive(pid))
+      throw new Error(`status ${status}, ${tools} tools`);
+    return true;
   });
   await step('a tool runs with permission', async () => {
-    await click('Run');
+    await click.button('Always');
     const { text } = await factOf(place, 'called');
     if (text !== 'from the extension host') throw new Error(`it answered ${text}`);
+    return true;
   });
   await step('the host restarts amid 100 calls', async () => {
     await factOf(place, 'restarting');
     const { pid } = await factOf(place, 'connected');
     await eventually(() => !isAlive(pid), GONE_MS, `the end of server ${pid}`);
-    await eventually(
-      () => facts(place).filter((fact) => fact.step === 'activated').length === 2,
-      WAIT_MS,
-      'a new host',
-    );
+    const activated = () => facts(place).filter((fact) => fact.step === 'activated').length === 2;
+    return eventually(activated, WAIT_MS, 'a new host');
   });
   await step('it works in the new host', async () => {
-    await click('Run');
+    await click.button('Run');
     const { text } = await factOf(place, 'connected again');
     if (text !== 'after the restart') throw new Error(`it answered ${text}`);
+    return true;
   });
-}
-
-/** What the extension host said of itself; for the report. */
-export function hostVersions(folder) {
-  const text = readFileSync(join(folder, 'vscode', 'report.jsonl'), 'utf8');
-  return JSON.parse(text.split('\n', 1)[0]).host;
 }
