@@ -237,8 +237,8 @@ async function asPerson({ step, place, click }) {
     if (text !== 'from the extension host') throw new Error(`it answered ${text}`);
     return true;
   });
-  await step('the host restarts amid 100 calls', async () => {
-    await factOf(place, 'restarting');
+  await step('the window reloads amid 100 calls', async () => {
+    await factOf(place, 'reloading');
     const { pid } = await factOf(place, 'connected');
     await eventually(() => !isAlive(pid), GONE_MS, `the end of server ${pid}`);
     const activated = () => facts(place).filter((fact) => fact.step === 'activated').length === 2;
