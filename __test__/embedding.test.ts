@@ -208,7 +208,7 @@ describe('USE-05 the Electron sample, under plain Node', () => {
 
   it('loads with ELECTRON_RUN_AS_NODE and process.versions.electron set', () => {
     const source = `
-      Object.defineProperty(process.versions, 'electron', { value: '40.0.0', enumerable: true });
+      Object.defineProperty(process.versions, 'electron', { value: '45.0.0', enumerable: true });
       process.type = 'utility';
       const { McpManager } = require('mcp-switchboard');
       new McpManager({ config: false }).close().then(() => console.log('closed'));`;

@@ -12,6 +12,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 import { runScript, Trouble } from './project.mjs';
+import { TARGETS } from './targets.mjs';
 import { bundlerSteps, checkerSteps, expectOutput, typeSteps } from './verify/consumers.mjs';
 import { PACKAGE_MANAGERS } from './verify/managers.mjs';
 import { prepare } from './verify/prepare.mjs';
@@ -32,8 +33,7 @@ const { existsSync, readdirSync } = require('node:fs');
 const { dirname } = require('node:path');
 const main = require.resolve('mcp-switchboard');
 const beside = createRequire(main);
-const platforms = ${JSON.stringify(['darwin-arm64', 'darwin-x64', 'linux-arm64-gnu', 'linux-arm64-musl'])}.concat(
-  ${JSON.stringify(['linux-x64-gnu', 'linux-x64-musl', 'win32-arm64-msvc', 'win32-x64-msvc'])});
+const platforms = ${JSON.stringify(TARGETS.map(({ triple }) => triple))};
 const found = platforms.filter((triple) => {
   try {
     return existsSync(beside.resolve('@mcp-switchboard/' + triple + '/package.json'));

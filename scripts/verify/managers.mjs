@@ -11,6 +11,9 @@ const MANAGERS = { pnpm: '12.21.0', yarn: '1.22.22', '@yarnpkg/cli-dist': '4.18.
 const OLDER = { pnpm: '10.34.8' };
 const node = process.execPath;
 
+/** What a manager installs that does not know the C library of a package. */
+const BOTH_LIBCS = [`linux-${process.arch}-gnu`, `linux-${process.arch}-musl`];
+
 /** A program of an installed manager that Node runs. */
 const script = async (set, versions, ...path) => {
   const place = await installTools(set, versions);
@@ -76,8 +79,7 @@ export const PACKAGE_MANAGERS = [
     name: 'yarn 1',
     command: () => script('managers', MANAGERS, 'yarn', 'bin', 'yarn.js'),
     install: (yarn, wanted) => [...yarn, 'add', wanted, '--non-interactive'],
-    // It does not know the C library of a package.
-    extra: ['linux-x64-gnu', 'linux-x64-musl', 'linux-arm64-gnu', 'linux-arm64-musl'],
+    extra: BOTH_LIBCS,
   },
   yarn4('yarn 4', 'node-modules'),
   yarn4('yarn 4 PnP', 'pnp'),
@@ -97,7 +99,7 @@ export const PACKAGE_MANAGERS = [
     },
     install: (deno, wanted) => [...deno, 'add', `npm:${wanted}`],
     run: (deno, file) => [...deno, 'run', '--allow-ffi', '--allow-env', '--allow-read', file],
-    extra: ['linux-x64-gnu', 'linux-x64-musl', 'linux-arm64-gnu', 'linux-arm64-musl'],
+    extra: BOTH_LIBCS,
   },
 ].map((manager) => ({
   begin: (folder) => manifest(folder),

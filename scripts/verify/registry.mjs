@@ -17,6 +17,7 @@ import { createServer } from 'node:net';
 import { delimiter, dirname, join } from 'node:path';
 
 import { root, run, Trouble } from '../project.mjs';
+import { packageFolder, TARGETS } from '../targets.mjs';
 import { findNpm } from '../toolchain.mjs';
 import { eventually, mustRunProgram, pathWithoutRust, runProgram, startProgram } from './programs.mjs';
 import { installNode, installTools, TOOL_NODE } from './tools.mjs';
@@ -117,9 +118,9 @@ async function publishAll(folder, registry, env) {
     throw new Trouble(`npm would publish to ${stdout.trim()}, not to ${registry}`);
 
   const staged = join(folder, 'staged');
-  const platforms = readdirSync(join(root, 'npm')).map((triple) => stagePlatform(staged, triple));
-  const main = await stageMain(staged, platforms, npm);
-  for (const place of [...platforms.map((platform) => platform.place), main]) {
+  const platforms = TARGETS.map((target) => stagePlatform(staged, target));
+  const main = await stageMain(staged, npm);
+  for (const place of [...platforms, main]) {
     const manifest = JSON.parse(readFileSync(join(place, 'package.json'), 'utf8'));
     if (manifest.publishConfig !== undefined)
       throw new Trouble(`${manifest.name} names a registry of its own`);
@@ -132,19 +133,18 @@ async function publishAll(folder, registry, env) {
 }
 
 /** A platform package with its binary; one that was not built here gets a file that no platform could load. */
-function stagePlatform(staged, triple) {
-  const source = join(root, 'npm', triple);
-  const place = join(staged, 'npm', triple);
+function stagePlatform(staged, target) {
+  const source = packageFolder(target);
+  const place = join(staged, 'npm', target.triple);
   cpSync(source, place, { recursive: true });
-  const { name, version, main } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8'));
-  const built = [join(root, main), join(source, main)].find((file) => existsSync(file));
-  if (built !== undefined) copyFileSync(built, join(place, main));
-  else writeFileSync(join(place, main), 'not built on this machine\n');
-  return { name, version, place };
+  const built = [join(root, target.main), join(source, target.main)].find((file) => existsSync(file));
+  if (built !== undefined) copyFileSync(built, join(place, target.main));
+  else writeFileSync(join(place, target.main), 'not built on this machine\n');
+  return place;
 }
 
-/** The main package as `npm pack` makes it, with the platform packages as its optional dependencies. */
-async function stageMain(staged, platforms, npm) {
+/** The files of the main package as `npm pack` chooses them, in a folder without the checkout around it. */
+async function stageMain(staged, npm) {
   const { stdout } = await npm(root, 'pack', '--ignore-scripts', '--json', '--dry-run');
   const [{ files }] = JSON.parse(stdout);
   const place = join(staged, 'main');
@@ -152,9 +152,6 @@ async function stageMain(staged, platforms, npm) {
     mkdirSync(dirname(join(place, path)), { recursive: true });
     copyFileSync(join(root, path), join(place, path));
   }
-  const manifest = JSON.parse(readFileSync(join(place, 'package.json'), 'utf8'));
-  manifest.optionalDependencies ??= Object.fromEntries(platforms.map(({ name, version }) => [name, version]));
-  writeFileSync(join(place, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
   return place;
 }
 
