@@ -1190,6 +1190,65 @@ export interface CallOptions {
   meta?: JsonObject;
 }
 
+/** Options of a call in the background. */
+export interface TaskOptions extends CallOptions {
+  /** How long the server should keep the task and its result, in ms, where it lets the caller choose. Default: its own choice. */
+  ttlMs?: number;
+}
+
+/**
+ * A call in the background: {@link McpManager.startTool}. It goes on when nobody waits for it and over reconnects, and keeps
+ * no process alive; waiting for {@link TaskHandle.result} does, as any call.
+ */
+export interface TaskHandle {
+  /**
+   * The server's id of the task, with which {@link McpManager.resumeTask} finds it again, from another process too. It begins
+   * with `local-` where the call runs in this process, because the server has no tasks; such a call ends with the process.
+   */
+  readonly taskId: string;
+  /** Name of the server. */
+  readonly server: string;
+  /** The server's own name of the tool; empty where a resumed task was given none. */
+  readonly tool: string;
+  /** Full name of the tool; empty where a resumed task was given none. */
+  readonly fullName: string;
+  /** `working`, `input_required` (a question of it waits for an answer), `completed`, `failed` or `cancelled`; the last three are final. */
+  readonly status: string;
+  /** What the server says of the status, for people, cleaned. */
+  readonly statusMessage?: string;
+  /** What the server says that a model may be given at once, cleaned. */
+  readonly immediateResponse?: string;
+  /**
+   * Waits for the end; as often as wanted. `signal` ends the wait, not the task.
+   * @throws McpCallError `TASK_CANCELLED`; `TASK_LOST` when the server no longer knows it; both with `data.taskId`.
+   * @throws McpTimeoutError `TIMEOUT` by the limits given to {@link McpManager.startTool}; an answer about the task is a sign of life. The server is told.
+   * @throws Whatever {@link McpManager.callTool} does.
+   */
+  result(options?: { signal?: AbortSignal }): Promise<ToolResult>;
+  /** Asks the server to stop, and waits for the end, at most about 10 s; then it is `cancelled`, unless it has ended otherwise. */
+  cancel(): Promise<void>;
+  /** Each change of `status` or `statusMessage`; of several in one go, the last. */
+  on(event: 'status', listener: (status: string) => void): this;
+  /** As `on`, for one change. */
+  once(event: 'status', listener: (status: string) => void): this;
+  /** Ends the listening. */
+  off(event: 'status', listener: (status: string) => void): this;
+}
+
+/** A task that a server knows of: {@link McpManager.listTasks}. */
+export interface TaskSummary {
+  /** Name of the server. */
+  server: string;
+  /** Its id. */
+  taskId: string;
+  /** As {@link TaskHandle.status}. */
+  status: string;
+  /** What the server says of the status, cleaned. */
+  statusMessage?: string;
+  /** How long the server keeps it, in ms from its beginning. */
+  ttlMs?: number;
+}
+
 // ── The manager ─────────────────────────────────────────────────────────────────────────────────────────
 
 /**
@@ -1459,6 +1518,31 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
     options?: CallOptions & { concurrency?: number },
   ): Promise<PromiseSettledResult<ToolResult>[]>;
 
+  /**
+   * Calls a tool in the background: as a task where the server has such (2025-11-25, and the extension of 2026-07-28), else as
+   * a call of this process. Permission, hooks and limits are those of {@link callTool}; `signal` counts until the handle is
+   * there, `onProgress` until the end. A server that takes longer than 5 s to begin gets a handle of ours meanwhile.
+   * @throws As {@link callTool}, for what fails before the call has begun.
+   * @throws McpCallError `LIST_LIMIT` for more than 1,000 that somebody holds.
+   */
+  startTool(
+    tool: string | { server: string; tool: string },
+    args?: object,
+    options?: TaskOptions,
+  ): Promise<TaskHandle>;
+  /**
+   * Follows a task that was started before, perhaps by another process. `tool` (full or own name) says what the result is a
+   * result of, so that it is checked as such. The limits are those of a new call.
+   * @throws McpCallError `TASK_LOST` when the server does not know it.
+   * @throws McpRpcError `CAPABILITY_MISSING` when the server has no tasks.
+   */
+  resumeTask(server: string, taskId: string, options?: CallOptions & { tool?: string }): Promise<TaskHandle>;
+  /**
+   * The tasks that a server of 2025-11-25 knows of.
+   * @throws McpRpcError `CAPABILITY_MISSING` when it does not list them; no server of 2026-07-28 does.
+   */
+  listTasks(server: string, options?: { signal?: AbortSignal }): Promise<TaskSummary[]>;
+
   // prompts
 
   /** Prompts of all connected servers, or of one. */
@@ -1558,6 +1642,7 @@ export type McpView = Pick<
   | 'searchTools'
   | 'callTool'
   | 'callTools'
+  | 'startTool'
   | 'listPrompts'
   | 'getPrompt'
   | 'listResources'
@@ -1577,7 +1662,7 @@ export type McpView = Pick<
  * McpSessionExpiredError  SESSION_EXPIRED
  * McpRpcError             RPC_ERROR CAPABILITY_MISSING
  * McpToolCallError        TOOL_ERROR
- * McpCallError            INPUT_INVALID RESULT_INVALID RESULT_TOO_LARGE SKILL_REFUSED LIST_LIMIT
+ * McpCallError            INPUT_INVALID RESULT_INVALID RESULT_TOO_LARGE SKILL_REFUSED LIST_LIMIT TASK_CANCELLED TASK_LOST
  * McpTimeoutError         TIMEOUT
  * McpPermissionError      PERMISSION_DENIED PERMISSION_REQUIRED
  * McpAuthError            AUTH_REQUIRED AUTH_FAILED AUTH_ISSUER_MISMATCH AUTH_SCOPE_INSUFFICIENT AUTH_STORE_FAILED

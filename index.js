@@ -10,6 +10,7 @@ const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
 const questions = require('./lib/questions.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
+const { TaskHandle, TELL } = require('./lib/task-handle.js');
 const { ToolResult } = require('./lib/tool-result.js');
 const { McpView, VIEW } = require('./lib/view.js');
 
@@ -59,6 +60,12 @@ class McpManager extends EventEmitter {
   #exit;
   #sdk;
   #views = new Map();
+  /** Handles of calls in the background that have not ended, by number: their listeners hear of the end. */
+  #tasks = new Map();
+  /** All handles that somebody may still hold, by number. */
+  #handles = new Map();
+  /** Who hears of progress after the call itself has got its handle, by number of the call. */
+  #later = new Map();
   /** Callbacks of logins under way, by number. */
   #logins = new Map();
   #nextLogin = 1;
@@ -274,10 +281,93 @@ class McpManager extends EventEmitter {
     );
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.callTool);
     const result = await this.#afterToolUse(new ToolResult(outcome), outcome.input ?? args ?? {});
+    return this.#judged(result, options, this.callTool);
+  }
+
+  /** The result, or the error that a failure of the tool is where that is wanted. */
+  #judged(result, options, caller) {
     if (result.isError && (options?.toolErrors ?? this.#toolErrors) === 'throw') {
-      throw errors.toolFailure(result, this.callTool);
+      throw errors.toolFailure(result, caller);
     }
     return result;
+  }
+
+  // ── calls in the background ────────────────────────────────────────────────────────────────────────────
+  async startTool(tool, args, options) {
+    const named = typeof tool === 'string';
+    if (!named) check.toolPair(tool);
+    if (args !== undefined) check.object(args, 'args');
+    if (options !== undefined) check.callOptions(options);
+    check.optionalMillis(options?.ttlMs, 'options.ttlMs');
+    const payload = {
+      server: named ? undefined : tool.server,
+      tool: named ? tool : tool.tool,
+      arguments: args ?? {},
+      options: limits(options),
+      ttlMs: options?.ttlMs,
+    };
+    return this.#handle(await this.#ask('startTool', payload, options, true), args ?? {}, options);
+  }
+
+  async resumeTask(server, taskId, options) {
+    check.string(server, 'server');
+    check.string(taskId, 'taskId');
+    if (options !== undefined) check.callOptions(options);
+    check.optionalString(options?.tool, 'options.tool');
+    const payload = { server, task: taskId, tool: options?.tool, options: limits(options) };
+    return this.#handle(await this.#ask('resumeTask', payload, options), {}, options);
+  }
+
+  async listTasks(server, options) {
+    check.string(server, 'server');
+    return this.#ask('listTasks', { server }, options);
+  }
+
+  /** The one handle of a call in the background. */
+  #handle(seen, input, options) {
+    const number = seen.handle;
+    const known = this.#handles.get(number)?.deref();
+    if (known !== undefined) return known;
+    const handle = new TaskHandle(seen, {
+      result: (id, own) => this.#taskResult(id, own),
+      finish: async (outcome) => {
+        // Kept here from now on.
+        this.#native.forgetTask(number);
+        const result = await this.#afterToolUse(new ToolResult(outcome), outcome.input ?? input);
+        return this.#judged(result, options, handle.result);
+      },
+      cancel: (id) => this.#ask('cancelTask', { handle: id }),
+    });
+    const weak = new WeakRef(handle);
+    this.#handles.set(number, weak);
+    if (!seen.done) this.#tasks.set(number, handle);
+    // What was told before anybody listened.
+    const now = this.#native.taskState(number);
+    if (now !== null) this.#told(JSON.parse(now));
+    const [half, handles] = [this.#native, this.#handles];
+    forgotten.register(handle, () => {
+      if (handles.get(number) !== weak) return;
+      handles.delete(number);
+      half.forgetTask(number);
+    });
+    return handle;
+  }
+
+  async #taskResult(handle, options) {
+    check.optionalObject(options, 'options');
+    const outcome = await this.#send(options, (id, flags) => this.#native.taskResult(id, handle, flags));
+    if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.#taskResult);
+    return outcome;
+  }
+
+  /** What has become of a call in the background. */
+  #told(seen) {
+    const handle = this.#handles.get(seen.handle)?.deref();
+    if (seen.done) {
+      this.#tasks.delete(seen.handle);
+      for (const [id, { handle: of }] of this.#later) if (of === seen.handle) this.#later.delete(id);
+    }
+    if (handle !== undefined) contained("a listener of a task's 'status'", () => handle[TELL](seen));
   }
 
   /** What `hooks.postToolUse` makes of a result; one that throws is reported and ignored (POL-12). */
@@ -477,24 +567,31 @@ class McpManager extends EventEmitter {
     return this.#ask(verb, { server: options?.server }, options);
   }
 
-  async #ask(verb, payload, options) {
+  async #ask(verb, payload, options, goesOn = false) {
     check.optionalObject(options, 'options');
     const view = options?.[VIEW];
     const text = check.json(view === undefined ? payload : { ...payload, view }, 'arguments');
-    const outcome = await this.#send(options, (id, flags) => this.#native.submit(id, verb, text, flags));
+    const outcome = await this.#send(
+      options,
+      (id, flags) => this.#native.submit(id, verb, text, flags),
+      goesOn,
+    );
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this[verb] ?? this.#ask);
     return outcome.value;
   }
 
-  /** Numbers a call, starts it, and waits for its letter; `signal` ends the wait at once. */
-  #send(options, start) {
+  /**
+   * Numbers a call, starts it, and waits for its letter; `signal` ends the wait at once. One that `goesOn` in the
+   * background is heard of after its letter too.
+   */
+  #send(options, start, goesOn = false) {
     const signal = options?.signal;
     if (signal !== undefined) check.signal(signal);
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return void reject(signal.reason);
       const id = this.#nextId;
       this.#nextId = id === 0xffffffff ? 1 : id + 1;
-      const call = { resolve, onProgress: options?.onProgress, release: undefined };
+      const call = { resolve, onProgress: options?.onProgress, goesOn, release: undefined };
       if (signal !== undefined) {
         const abort = () => {
           if (!this.#open.has(id)) return;
@@ -560,15 +657,18 @@ class McpManager extends EventEmitter {
         if (call === undefined) return;
         this.#settle(letter.id, call);
         if (part !== undefined) fill(letter, part);
+        if (call.goesOn && letter.kind === 'value' && call.onProgress !== undefined)
+          this.#later.set(letter.id, { handle: letter.value.handle, onProgress: call.onProgress });
         call.resolve(letter);
         return;
       }
       case 'progress': {
-        const call = this.#open.get(letter.id);
+        const call = this.#open.get(letter.id) ?? this.#later.get(letter.id);
         if (call?.onProgress !== undefined) contained('onProgress', () => call.onProgress(letter.value));
         return;
       }
       case 'event':
+        if (letter.name === 'taskStatus') return void this.#told(letter.value);
         if (letter.name === 'audit') {
           contained('auditLog', () => this.#callbacks.auditLog(letter.value));
           return;

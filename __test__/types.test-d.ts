@@ -97,6 +97,14 @@ export async function program(): Promise<void> {
   const settled = await manager.callTools([{ tool: 'a', args: {} }], { concurrency: 3 });
   for (const outcome of settled) if (outcome.status === 'fulfilled') void outcome.value.isError;
 
+  const task = await manager.startTool('mcp__files__index', {}, { ttlMs: 60_000 });
+  task.on('status', (status) => void status.length);
+  same<typeof task.status, string>(true);
+  await task.cancel();
+  void (await task.result({ signal: AbortSignal.timeout(5) })).isError;
+  const again = await manager.resumeTask(task.server, task.taskId, { tool: task.fullName });
+  void (again.statusMessage ?? (await manager.listTasks('files'))[0]?.taskId);
+
   await manager.getPrompt('mcp__files__x', { a: 'b' });
   await manager.getPrompt('mcp__files__x', ['a', 'b']);
   const [content] = await manager.readResource('files', 'file:///x', { blobs: 'buffer' });

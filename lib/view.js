@@ -34,6 +34,10 @@ class McpView {
     return this.#manager.callTools(calls, this.#mine(options));
   }
 
+  startTool(tool, args, options) {
+    return this.#manager.startTool(tool, args, this.#mine(options));
+  }
+
   async listPrompts(options) {
     this.#check(options?.server);
     return (await this.#manager.listPrompts(options)).filter(({ server }) => this.#has(server));

@@ -92,6 +92,8 @@ error_codes! {
     ResultTooLarge "RESULT_TOO_LARGE" "McpCallError" false "The result is larger than the output limit";
     SkillRefused "SKILL_REFUSED" "McpCallError" false "A skill or a file of it is not what its server listed, or is larger than a skill may be";
     ListLimit "LIST_LIMIT" "McpCallError" false "A list has more pages or items than allowed, or its cursor repeats";
+    TaskCancelled "TASK_CANCELLED" "McpCallError" false "The task was cancelled";
+    TaskLost "TASK_LOST" "McpCallError" false "The server no longer knows the task: it has restarted, or kept it long enough";
     Timeout "TIMEOUT" "McpTimeoutError" true "The server did not answer in time";
     PermissionDenied "PERMISSION_DENIED" "McpPermissionError" false "The call was refused";
     PermissionRequired "PERMISSION_REQUIRED" "McpPermissionError" false "The call needs a permission that nobody can give";

@@ -54,6 +54,26 @@ pub fn unix_millis() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A time in milliseconds since the epoch in the form of RFC 3339, UTC, with milliseconds.
+pub fn rfc3339(millis: u64) -> String {
+    let (days, seconds) = (millis / 86_400_000, millis / 1_000 % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", millis % 1_000)
+}
+
+/// Date of a day counted from 1970-01-01, by the calendar's cycle of 400 years.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
 /// A random number in −1…1, good enough to spread retries.
 pub fn random_jitter() -> f64 {
     use std::hash::{BuildHasher, RandomState};
@@ -316,6 +336,15 @@ pub async fn entered() {
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    #[test]
+    fn sec_07_dates() {
+        for (days, date) in
+            [(0, "1970-01-01"), (11_016, "2000-02-29"), (19_723, "2024-01-01"), (20_786, "2026-11-29")]
+        {
+            assert_eq!(rfc3339(days * 86_400_000 + 3_723_004), format!("{date}T01:02:03.004Z"));
+        }
+    }
 
     #[test]
     fn first_step_runs_on_the_calling_thread_the_rest_in_the_runtime() {

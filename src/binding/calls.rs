@@ -10,7 +10,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::mailbox::{Letter, Text};
 use crate::host::post::PostOffice;
 use crate::jsonrpc::write::push_string;
-use crate::manager::tools::CallOutcome;
+use crate::manager::tools::{CallOutcome, Called};
 use crate::manager::verbs::Answer;
 use crate::runtime::{self, lock};
 
@@ -69,16 +69,22 @@ impl Reply {
 
     /// Answers with a tool result.
     pub(super) fn tool(self, outcome: CallOutcome) {
-        let CallOutcome { entry, result, elapsed, input } = outcome;
+        let CallOutcome { of, result, elapsed, input } = outcome;
+        let (server, tool, full_name) = match &of {
+            Called::Tool(entry) => {
+                (entry.connection.name(), entry.definition().wire_name.as_str(), &*entry.full_name)
+            }
+            Called::Unknown(server) => (&**server, "", ""),
+        };
         let mut body = String::with_capacity(result.value.len() + 200);
         body.push_str("{\"kind\":\"tool\",\"id\":");
         body.push_str(&self.id.to_string());
         body.push_str(",\"server\":");
-        push_string(&mut body, entry.connection.name());
+        push_string(&mut body, server);
         body.push_str(",\"tool\":");
-        push_string(&mut body, &entry.definition().wire_name);
+        push_string(&mut body, tool);
         body.push_str(",\"fullName\":");
-        push_string(&mut body, &entry.full_name);
+        push_string(&mut body, full_name);
         body.push_str(",\"elapsedMs\":");
         body.push_str(&elapsed.as_millis().to_string());
         body.push_str(if result.plain { ",\"plain\":true" } else { ",\"plain\":false" });

@@ -100,6 +100,31 @@ impl NativeManager {
         });
     }
 
+    /// Waits for the result of a call in the background.
+    #[napi(catch_unwind)]
+    pub fn task_result(&self, id: u32, handle: u32, flags: u32) {
+        let reply = Reply::new(id, Arc::clone(self.manager.post()));
+        let manager = Arc::clone(&self.manager);
+        self.calls.start(id, flags & CANCELLABLE != 0, async move {
+            match manager.task_result(handle).await {
+                Ok(outcome) => reply.tool(outcome),
+                Err(error) => reply.fail(&error),
+            }
+        });
+    }
+
+    /// What is known of a call in the background: JSON text.
+    #[napi(catch_unwind)]
+    pub fn task_state(&self, handle: u32) -> Option<String> {
+        self.manager.task_state(handle)
+    }
+
+    /// Nobody will ask for this call in the background again; it goes on.
+    #[napi(catch_unwind)]
+    pub fn forget_task(&self, handle: u32) {
+        self.manager.forget_task(handle);
+    }
+
     /// Nobody waits for this call any more.
     #[napi(catch_unwind)]
     pub fn cancel(&self, id: u32) {

@@ -9,4 +9,5 @@ pub mod hook;
 pub mod output;
 pub mod resource_contents;
 mod schema_cost;
+pub mod task;
 pub mod tool_schema;

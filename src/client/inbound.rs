@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,10 +12,12 @@ use tokio::task::AbortHandle;
 
 use super::Tables;
 use super::input::{CANCEL, Refusal};
+use super::own_tasks::{OwnTasks, wanted_ttl};
 use super::progress::Pause;
 use crate::error::McpError;
 use crate::json_scan;
 use crate::jsonrpc::{Incoming, write};
+use crate::protocol::task::{of_task, related_task};
 use crate::runtime::{self, lock};
 use crate::transport::{Receiver, Transport};
 
@@ -33,6 +36,8 @@ pub enum ListKind {
 pub trait ServerListener: Send + Sync {
     /// A list is out of date.
     fn list_changed(&self, kind: ListKind);
+    /// Something has become of a task.
+    fn task_changed(&self, task: &str);
     /// A subscribed resource was updated.
     fn resource_updated(&self, uri: &str);
     /// A log message: level, logger, and `data` as JSON text.
@@ -51,6 +56,8 @@ pub trait ServerListener: Send + Sync {
 const MAX_REPORTS: u64 = 20;
 /// Questions of one server that may be open at a time (B-093).
 const MAX_QUESTIONS: usize = 32;
+/// Beginning of the keys of tasks of ours among them; no id in JSON begins so.
+const TASK: &str = "task ";
 
 /// Requests of the server that are being answered, by id as JSON text.
 type Questions = Arc<Mutex<HashMap<String, AbortHandle>>>;
@@ -60,6 +67,7 @@ pub struct Inbound {
     listener: Arc<dyn ServerListener>,
     tables: Tables,
     questions: Questions,
+    own_tasks: Arc<OwnTasks>,
     stateless: AtomicBool,
     transport: OnceLock<Weak<dyn Transport>>,
     noise: AtomicU64,
@@ -75,6 +83,7 @@ impl Inbound {
             listener,
             tables,
             questions: Questions::default(),
+            own_tasks: Arc::default(),
             stateless: AtomicBool::new(false),
             transport: OnceLock::new(),
             noise: AtomicU64::new(0),
@@ -113,7 +122,13 @@ impl Inbound {
             "elicitation/create" | "sampling/createMessage"
                 if allowed && self.tables.input.serves(method) =>
             {
-                self.question(id, method.to_owned(), params);
+                match wanted_ttl(&params).filter(|_| self.takes_tasks()) {
+                    Some(ttl) => self.question_as_task(&id, method.to_owned(), params, ttl),
+                    None => self.question(id, Asked::Host { method: method.to_owned(), params }),
+                }
+            }
+            "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" if allowed && self.takes_tasks() => {
+                self.question(id, Asked::Task { method: method.to_owned(), params });
             }
             _ => {
                 self.report(&self.violations, "REQUEST_REFUSED", || {
@@ -125,19 +140,24 @@ impl Inbound {
     }
 
     /// Asks the host in a task of its own; the clocks of open requests stand still meanwhile (F9).
-    fn question(&self, id: String, method: String, params: String) {
+    fn question(&self, id: String, asked: Asked) {
         let mut questions = lock(&self.questions);
-        if questions.len() >= MAX_QUESTIONS || questions.contains_key(&id) {
+        let open = questions.keys().filter(|id| !id.starts_with(TASK)).count();
+        if open >= MAX_QUESTIONS || questions.contains_key(&id) {
             drop(questions);
             self.report(&self.violations, "REQUEST_REFUSED", || {
-                format!("the server asks too much at once; {} was refused", quoted(&method))
+                format!("the server asks too much at once; {} was refused", quoted(asked.method()))
             });
             return self.answer(write::error(&id, -32603, "Too many open requests"));
         }
         let Some(transport) = self.transport.get().cloned() else { return };
         let (tables, open, own_id) = (self.tables.clone(), Arc::clone(&self.questions), id.clone());
+        let own_tasks = Arc::clone(&self.own_tasks);
         let task = runtime::spawn(async move {
-            let frame = answer_question(&tables, &own_id, &method, &params).await;
+            let frame = match &asked {
+                Asked::Host { method, params } => answer_question(&tables, &own_id, method, params).await,
+                Asked::Task { method, params } => own_tasks.answer(&own_id, method, params).await,
+            };
             lock(&open).remove(&own_id);
             if let Some(transport) = transport.upgrade() {
                 // Refused when the server does not read: then it does not wait for answers either.
@@ -147,6 +167,37 @@ impl Inbound {
         if let Some(task) = task {
             questions.insert(id, task.abort_handle());
         }
+    }
+
+    /// Whether requests of the server may run as tasks of ours.
+    fn takes_tasks(&self) -> bool {
+        self.tables.input.features().takes_tasks()
+    }
+
+    /// Asks the host in a task that the server asks about; it hears of the task at once (mcp:TASKL-15).
+    fn question_as_task(&self, id: &str, method: String, params: String, ttl: Duration) {
+        let Some((task, created)) = self.own_tasks.begin(ttl) else {
+            self.report(&self.violations, "REQUEST_REFUSED", || {
+                format!("the server has too many tasks of ours; {} was refused", quoted(&method))
+            });
+            return self.answer(write::error(id, -32603, "Too many tasks"));
+        };
+        let (tables, own_tasks, own) = (self.tables.clone(), Arc::clone(&self.own_tasks), task.clone());
+        // The end of the conversation ends it too, under a key that no request has.
+        let (open, key) = (Arc::clone(&self.questions), format!("{TASK}{task}"));
+        let own_key = key.clone();
+        let mut questions = lock(&self.questions);
+        let work = runtime::spawn(async move {
+            let outcome = outcome_of(&tables, None, &method, &params).await;
+            own_tasks.settle(&own, outcome);
+            lock(&open).remove(&own_key);
+        });
+        if let Some(work) = work {
+            questions.insert(key, work.abort_handle());
+            self.own_tasks.runs_as(&task, work.abort_handle());
+        }
+        drop(questions);
+        self.answer(write::result(id, &created));
     }
 
     /// The server takes a request of its own back, or ends a listen stream (mcp:CAN-05, mcp:SUB-09).
@@ -185,6 +236,12 @@ impl Inbound {
                 }
             }
             "notifications/message" => self.log(params),
+            "notifications/tasks/status" | "notifications/tasks" => {
+                let [task] = json_scan::pick(params, ["taskId"]);
+                if let Some(task) = task.and_then(json_scan::decode) {
+                    self.listener.task_changed(&task);
+                }
+            }
             "notifications/cancelled" => self.cancelled(params),
             "notifications/elicitation/complete" => self.visit_ended(params),
             "notifications/subscriptions/acknowledged" => self.tables.listens.acknowledge(params),
@@ -237,11 +294,44 @@ async fn moot(tables: &Tables, pause: &Pause) {
     }
 }
 
+/// What the server asks for.
+enum Asked {
+    /// Something of the host.
+    Host { method: String, params: String },
+    /// Something about a task of ours.
+    Task { method: String, params: String },
+}
+
+impl Asked {
+    fn method(&self) -> &str {
+        match self {
+            Asked::Host { method, .. } | Asked::Task { method, .. } => method,
+        }
+    }
+}
+
 /// The frame that answers a request of the server.
 async fn answer_question(tables: &Tables, id: &str, method: &str, params: &str) -> String {
-    let pause = tables.progress.pause();
-    let host = tables.progress.host();
-    let outcome = tokio::select! {
+    let task = related_task(params);
+    match outcome_of(tables, task.as_deref(), method, params).await {
+        Ok(result) => match task {
+            Some(task) => write::result(id, &of_task(&result, &task)),
+            None => write::result(id, &result),
+        },
+        Err(refusal) => write::error(id, refusal.code(), refusal.message()),
+    }
+}
+
+/// What the host answers, as long as somebody waits for it.
+async fn outcome_of(
+    tables: &Tables,
+    task: Option<&str>,
+    method: &str,
+    params: &str,
+) -> Result<String, Refusal> {
+    let pause = tables.progress.pause(task);
+    let host = tables.progress.host(task);
+    tokio::select! {
         biased;
         outcome = tables.input.fulfil(host.as_deref(), method, params) => outcome,
         // Every call it may belong to was given up, or the host hangs up: the person need not answer (ELI-04).
@@ -249,10 +339,6 @@ async fn answer_question(tables: &Tables, id: &str, method: &str, params: &str) 
             "elicitation/create" => Ok(CANCEL.to_owned()),
             _ => Err(Refusal::Rejected("The request it belongs to was given up".to_owned())),
         },
-    };
-    match outcome {
-        Ok(result) => write::result(id, &result),
-        Err(refusal) => write::error(id, refusal.code(), refusal.message()),
     }
 }
 

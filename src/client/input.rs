@@ -47,6 +47,7 @@ pub fn features_of(host: &dyn Host) -> ClientFeatures {
         elicitation_url: people,
         sampling: model,
         sampling_tools: model,
+        tasks: true,
     }
 }
 

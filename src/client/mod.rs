@@ -8,6 +8,7 @@ pub mod input;
 pub mod listen;
 mod login;
 pub mod open;
+mod own_tasks;
 pub mod pages;
 pub mod progress;
 mod rounds;
@@ -40,7 +41,7 @@ use input::InputDesk;
 use listen::ListenTable;
 use login::Logins;
 use open::Introduction;
-use progress::{ProgressSink, ProgressTable};
+use progress::{Lingering, ProgressSink, ProgressTable};
 
 /// What a client and its receiving side share.
 #[derive(Clone, Debug)]
@@ -92,12 +93,16 @@ pub struct Request<'a> {
     pub progress: Option<ProgressSink>,
     /// Who answers what the server asks because of it; `None` is the connection's own host.
     pub host: Option<Arc<dyn Host>>,
+    /// The task it waits for, if it does: questions of that task belong to it.
+    pub task: Option<&'a str>,
+    /// Keeps its progress token beyond the answer.
+    pub lingering: Option<&'a Lingering>,
 }
 
 impl<'a> Request<'a> {
     /// A request whose progress nobody follows and that is nobody's in particular.
     pub fn new(method: &'a str, params: &'a Params, deadline: &'a Arc<Deadline>) -> Self {
-        Self { method, params, deadline, progress: None, host: None }
+        Self { method, params, deadline, progress: None, host: None, task: None, lingering: None }
     }
 }
 
@@ -180,7 +185,10 @@ impl Client {
         tokio::select! {
             biased;
             reply = self.transport.request(outgoing) => {
-                watched.answered();
+                match request.lingering.filter(|_| reply.is_ok()) {
+                    Some(lingering) => lingering.keep(watched),
+                    None => watched.answered(),
+                }
                 reply
             }
             kind = request.deadline.expired() => {
@@ -211,11 +219,12 @@ impl Client {
         Outgoing { id, frame, cancellable: true, mirrored }
     }
 
-    /// What headers repeat of the parameters (mcp:HDR-04, 08); every way to send a request comes by here (HDR-25).
+    /// What headers repeat of the parameters (mcp:HDR-04, 08, TASK-16); every way to send a request comes by here (HDR-25).
     fn mirror(&self, method: &str, params: &Params, mirrored: &mut Mirrored) {
         let member = match method {
             "tools/call" | "prompts/get" => "name",
             "resources/read" => "uri",
+            "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
             _ => return,
         };
         let object = format!("{{{}}}", params.members());
@@ -242,8 +251,13 @@ impl Client {
     pub fn set_log_level(&self, level: Option<&str>) {
         if self.era() == Era::Modern {
             *write_lock(&self.envelope) =
-                Arc::from(self.introduction.envelope(self.negotiated.version, level));
+                Arc::from(self.introduction.envelope(self.negotiated.version, level, self.offers_tasks()));
         }
+    }
+
+    /// Whether the server knows tasks, of whichever era.
+    pub fn offers_tasks(&self) -> bool {
+        self.negotiated.introduction.capabilities.tasks
     }
 
     /// Whether requests are under way.

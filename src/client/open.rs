@@ -34,10 +34,13 @@ pub struct Introduction {
 
 impl Introduction {
     /// Members of `_meta` of every request; empty in the handshake era.
-    pub(super) fn envelope(&self, version: ProtocolVersion, log_level: Option<&str>) -> String {
+    ///
+    /// `tasks`: the server has the tasks extension too (mcp:TASK-01, TASK-17).
+    pub(super) fn envelope(&self, version: ProtocolVersion, log_level: Option<&str>, tasks: bool) -> String {
+        let features = ClientFeatures { tasks: self.features.tasks && tasks, ..self.features };
         match version.era() {
             Era::Legacy => String::new(),
-            Era::Modern => stateless::envelope(version, self.features, &self.identity, log_level),
+            Era::Modern => stateless::envelope(version, features, &self.identity, log_level),
         }
     }
 }
@@ -138,7 +141,11 @@ impl Talk<'_> {
         Client {
             server: Arc::clone(server),
             transport: Arc::clone(transport),
-            envelope: RwLock::new(Arc::from(introduction.envelope(negotiated.version, None))),
+            envelope: RwLock::new(Arc::from(introduction.envelope(
+                negotiated.version,
+                None,
+                negotiated.introduction.capabilities.tasks,
+            ))),
             negotiated,
             next_id: self.next_id,
             tables: tables.clone(),
@@ -237,7 +244,7 @@ impl Talk<'_> {
         &self,
         version: ProtocolVersion,
     ) -> Result<(ProbeOutcome, Result<Discovery, Option<McpError>>), McpError> {
-        let envelope = self.opening.introduction.envelope(version, None);
+        let envelope = self.opening.introduction.envelope(version, None, false);
         let mut logins = Logins::default();
         let reply = loop {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);

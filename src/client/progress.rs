@@ -38,6 +38,22 @@ struct Watched {
     may_ask: bool,
     /// Who answers them, if not the connection's own host.
     host: Option<Arc<dyn Host>>,
+    /// The task it has become, or waits for.
+    task: Option<String>,
+    /// Its token outlives its answer.
+    lingers: bool,
+}
+
+impl Watched {
+    /// Whether it belongs to the task, where one is meant.
+    fn belongs_to(&self, task: Option<&str>) -> bool {
+        task.is_none() || self.task.as_deref() == task
+    }
+}
+
+/// The task, if any of the requests belongs to it.
+fn known_task<'a>(watched: &HashMap<u64, Watched>, task: Option<&'a str>) -> Option<&'a str> {
+    task.filter(|task| watched.values().any(|entry| entry.task.as_deref() == Some(task)))
 }
 
 /// The requests that may make progress.
@@ -92,25 +108,33 @@ impl ProgressTable {
             last: f64::NEG_INFINITY,
             may_ask: stateless::may_ask(request.method),
             host: request.host.clone(),
+            task: request.task.map(str::to_owned),
+            lingers: request.lingering.is_some(),
         };
         lock(&self.watched).insert(id, entry);
         WatchGuard { table: Arc::clone(self), id, answered: false }
     }
 
-    /// Who answers a question of the server, if not the connection's own host. The protocol does not say which request
-    /// it belongs to: only where all that it may belong to have the same host, that one is asked (BEY-01).
-    pub fn host(&self) -> Option<Arc<dyn Host>> {
+    /// Who answers a question of the server, if not the connection's own host. Unless it names its task, the protocol
+    /// does not say which request it belongs to: only where all that it may belong to have the same host, that one is
+    /// asked (BEY-01).
+    pub fn host(&self, task: Option<&str>) -> Option<Arc<dyn Host>> {
         let watched = lock(&self.watched);
-        let mut hosts = watched.values().filter(|entry| entry.may_ask).map(|entry| entry.host.as_ref());
+        let task = known_task(&watched, task);
+        let may_ask = |entry: &&Watched| entry.belongs_to(task) && (entry.may_ask || entry.task.is_some());
+        let mut hosts = watched.values().filter(may_ask).map(|entry| entry.host.as_ref());
         let first = hosts.next()??;
         hosts.all(|other| other.is_some_and(|other| Arc::ptr_eq(first, other))).then(|| Arc::clone(first))
     }
 
-    /// Stops the clocks of every open request while a person answers a question of the server (PRO-06, F9).
-    pub fn pause(self: &Arc<Self>) -> Pause {
+    /// Stops the clocks of every open request while a person answers a question of the server (PRO-06, F9); only those
+    /// of its task where it names one.
+    pub fn pause(self: &Arc<Self>, task: Option<&str>) -> Pause {
         let watched = lock(&self.watched);
-        let holds = watched.values().map(|entry| entry.deadline.hold_owned()).collect();
-        let requests = watched.keys().copied().collect();
+        let task = known_task(&watched, task);
+        let concerned = || watched.iter().filter(|(_, entry)| entry.belongs_to(task));
+        let holds = concerned().map(|(_, entry)| entry.deadline.hold_owned()).collect();
+        let requests = concerned().map(|(id, _)| *id).collect();
         let abandoned = Arc::new(Notify::new());
         let mut pauses = lock(&self.pauses);
         let number = pauses.next;
@@ -131,9 +155,11 @@ impl ProgressTable {
         }
     }
 
-    /// Ends the watching of a request whose answer has come.
+    /// Ends the watching of a request whose answer has come, unless its token outlives that.
     pub fn end(&self, id: u64) {
-        self.leave(id, true);
+        if !lock(&self.watched).get(&id).is_some_and(|entry| entry.lingers) {
+            self.leave(id, true);
+        }
     }
 
     /// Takes a notification; `false` when its token belongs to no open request.
@@ -182,6 +208,32 @@ impl WatchGuard {
 impl Drop for WatchGuard {
     fn drop(&mut self) {
         self.table.leave(self.id, self.answered);
+    }
+}
+
+/// Keeps the progress token of a request that became a task until that has ended (mcp:TASKL-12).
+#[derive(Debug, Default)]
+pub struct Lingering(Mutex<Option<WatchGuard>>);
+
+impl Lingering {
+    pub(super) fn keep(&self, guard: WatchGuard) {
+        *lock(&self.0) = Some(guard);
+    }
+
+    /// The request has become this task.
+    pub fn name(&self, task: &str) {
+        if let Some(guard) = &*lock(&self.0)
+            && let Some(entry) = lock(&guard.table.watched).get_mut(&guard.id)
+        {
+            entry.task = Some(task.to_owned());
+        }
+    }
+
+    /// It was answered once and for all.
+    pub fn answered(&self) {
+        if let Some(guard) = lock(&self.0).take() {
+            guard.answered();
+        }
     }
 }
 

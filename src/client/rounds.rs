@@ -10,6 +10,7 @@ use futures_util::future::{join_all, try_join_all};
 use super::input::{CANCEL, InputDesk, Refusal, Visit};
 use super::{Client, Request, rpc_error};
 use crate::error::{ErrorCode, McpError};
+use crate::host::Host;
 use crate::json_scan;
 use crate::jsonrpc::{RawText, RpcError};
 use crate::protocol::stateless::{self, InputRequest, InputRequired, ResultKind};
@@ -38,6 +39,10 @@ impl Client {
         for round in 0..=most {
             let required = match stateless::read_result(reply.as_str()) {
                 ResultKind::Complete => return Ok(reply),
+                ResultKind::Task if self.may_be_a_task(request.method) => return Ok(reply),
+                ResultKind::Task => {
+                    return Err(self.invalid(request.method, "is a task, which it must not be"));
+                }
                 ResultKind::Invalid(why) => return Err(self.invalid(request.method, &why)),
                 ResultKind::InputRequired(_) if !stateless::may_ask(request.method) => {
                     return Err(self.invalid(request.method, "asks for input, which it must not"));
@@ -63,6 +68,11 @@ impl Client {
         Err(McpError::new(ErrorCode::ElicitationLimit, message).on(self.server()))
     }
 
+    /// Whether the answer may be a task; some servers write so on `tasks/get` too (mcp:TASK-03, TASK-05).
+    fn may_be_a_task(&self, method: &str) -> bool {
+        self.offers_tasks() && matches!(method, "tools/call" | "tasks/get")
+    }
+
     fn invalid(&self, method: &str, why: &str) -> McpError {
         McpError::new(ErrorCode::ResultInvalid, format!("the result of {method} {why}")).on(self.server())
     }
@@ -70,8 +80,20 @@ impl Client {
     /// Answers all questions of a round side by side (mcp:MRTR-15); people's time does not count.
     async fn gather(&self, request: &Request<'_>, required: &InputRequired) -> Result<Vec<String>, McpError> {
         let _held = request.deadline.hold();
-        self.while_open(try_join_all(required.requests.iter().map(|one| self.answer_input(request, one))))
-            .await
+        let host = request.host.as_deref();
+        self.while_open(try_join_all(required.requests.iter().map(|one| self.answer_input(host, one)))).await
+    }
+
+    /// Answers one question of a task; JSON text of the answer. `host` answers in the place of the connection's own.
+    ///
+    /// # Errors
+    /// Why there is no answer; the end of the conversation too.
+    pub async fn answer(
+        &self,
+        host: Option<&Arc<dyn Host>>,
+        input: &InputRequest,
+    ) -> Result<String, McpError> {
+        self.while_open(self.answer_input(host.map(AsRef::as_ref), input)).await
     }
 
     /// Waits for people as long as the conversation lasts (ELI-04).
@@ -83,9 +105,9 @@ impl Client {
         }
     }
 
-    async fn answer_input(&self, request: &Request<'_>, input: &InputRequest) -> Result<String, McpError> {
+    async fn answer_input(&self, host: Option<&dyn Host>, input: &InputRequest) -> Result<String, McpError> {
         let elicitation = input.method == "elicitation/create";
-        match self.desk().fulfil(request.host.as_deref(), &input.method, &input.params).await {
+        match self.desk().fulfil(host, &input.method, &input.params).await {
             Ok(answer) => Ok(answer),
             // Nobody can answer: the server hears so at once (ELI-01, M1).
             Err(Refusal::Undeclared) if elicitation => Ok(CANCEL.to_owned()),

@@ -46,6 +46,9 @@ impl ServerListener for Heards {
     fn list_changed(&self, kind: ListKind) {
         self.note(format!("changed {kind:?}"));
     }
+    fn task_changed(&self, task: &str) {
+        self.note(format!("task {task}"));
+    }
     fn resource_updated(&self, uri: &str) {
         self.note(format!("updated {uri}"));
     }

@@ -20,6 +20,7 @@ pub mod state;
 pub mod status;
 mod subscriptions;
 mod supervisor;
+pub mod task_news;
 
 use std::sync::{Arc, RwLock};
 
@@ -122,6 +123,8 @@ pub(crate) struct Shared {
     pub(crate) subscriptions: Subscriptions,
     /// Skills that were loaded.
     skills: SkillShelf,
+    /// Who waits for news of which task.
+    pub(crate) task_news: task_news::TaskNews,
     /// Where the lists of a server that starts late are kept.
     pub(crate) manifest: Option<Manifest>,
     /// Which era the server was found to speak, and which way.
@@ -178,6 +181,7 @@ impl Connection {
             access: Access::of(&parts.spec, &parts.settings, &parts.host, &parts.tokens),
             subscriptions: Subscriptions::default(),
             skills: SkillShelf::default(),
+            task_news: task_news::TaskNews::default(),
             manifest: parts.manifest,
             verdicts: parts.verdicts,
             health: request::Health::default(),
@@ -313,6 +317,18 @@ impl Connection {
 
     async fn send(&self, command: Command) -> Result<(), McpError> {
         self.shared.commands.send(command).await.map_err(|_| self.gone())
+    }
+
+    /// Completes when the connection has ended for good, with the error of what is still under way.
+    pub async fn closed(&self) -> McpError {
+        let mut readiness = self.readiness.clone();
+        while readiness.changed().await.is_ok() {}
+        self.gone()
+    }
+
+    /// Reports a finding about this server.
+    pub fn diagnose(&self, finding: Diagnostic) {
+        self.shared.diagnose(finding);
     }
 
     fn gone(&self) -> McpError {
@@ -468,6 +484,10 @@ impl ServerListener for ClientListener {
         };
         // A flood of changes is one event until the host has taken it (F-030).
         self.shared.emit(name, "", Some(format!("{name} {}", self.shared.spec.name)));
+    }
+
+    fn task_changed(&self, task: &str) {
+        self.shared.task_news.tell(task);
     }
 
     fn resource_updated(&self, uri: &str) {

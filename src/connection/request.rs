@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Command, Connection, Live, Shared};
 use crate::client::Request;
-use crate::client::progress::ProgressSink;
+use crate::client::progress::{Lingering, ProgressSink};
 use crate::deadline::Deadline;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::host::Host;
@@ -32,6 +32,17 @@ pub struct Ask<'a> {
     pub progress: Option<&'a ProgressSink>,
     /// Who answers what the server asks because of it; `None` is the connection's own host.
     pub host: Option<&'a Arc<dyn Host>>,
+    /// The task it waits for, if it does.
+    pub task: Option<&'a str>,
+    /// Keeps its progress token beyond the answer.
+    pub lingering: Option<&'a Lingering>,
+}
+
+impl<'a> Ask<'a> {
+    /// A request whose progress nobody follows and that is nobody's in particular.
+    pub fn new(method: &'a str, params: &'a Params, deadline: &'a Arc<Deadline>) -> Self {
+        Self { method, params, deadline, progress: None, host: None, task: None, lingering: None }
+    }
 }
 
 impl Connection {
@@ -49,6 +60,8 @@ impl Connection {
             let request = Request {
                 progress: ask.progress.cloned(),
                 host: ask.host.cloned(),
+                task: ask.task,
+                lingering: ask.lingering,
                 ..Request::new(ask.method, ask.params, ask.deadline)
             };
             let outcome = live.client.request(request).await;

@@ -17,6 +17,7 @@ pub mod resources;
 mod rules;
 pub mod search;
 pub mod skills;
+pub mod tasks;
 pub mod tools;
 pub mod verbs;
 mod verdicts;
@@ -95,6 +96,8 @@ pub struct Manager {
     /// The connectors of the account, where a list is configured.
     connectors: Option<Arc<Connectors>>,
     views: Mutex<view::Views>,
+    /// Calls in the background.
+    tasks: Mutex<tasks::Tasks>,
     /// Last content of every file that could be read.
     last_good: Mutex<configuration::LastGood>,
     /// Servers that waited for a login when duplicates were last weighed.
@@ -167,6 +170,7 @@ impl Manager {
             account,
             connectors,
             views: Mutex::default(),
+            tasks: Mutex::default(),
             last_good: Mutex::default(),
             waiting_for_login: Mutex::default(),
             asked: Mutex::default(),

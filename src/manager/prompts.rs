@@ -79,7 +79,7 @@ impl Manager {
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
         let (progress, host) = (options.progress.as_ref(), host.as_ref());
-        let ask = Ask { method: "prompts/get", params: &params, deadline: &deadline, progress, host };
+        let ask = Ask { progress, host, ..Ask::new("prompts/get", &params, &deadline) };
         let reply = connection.request(&ask).await?;
         let output_dir = || self.output_directory();
         let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);

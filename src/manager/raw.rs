@@ -35,7 +35,7 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Deadline::start(clocks.request(options.timeout, options.total));
         let (deadline, progress) = (&Arc::new(deadline), options.progress.as_ref());
-        let ask = Ask { method, params: &wire, deadline, progress, host: None };
+        let ask = Ask { progress, ..Ask::new(method, &wire, deadline) };
         let reply = connection.request(&ask).await?;
         Ok(format!("{{\"result\":{}}}", reply.as_str()))
     }
@@ -46,7 +46,7 @@ impl Manager {
         params: &str,
         options: CallOptions,
     ) -> Result<String, McpError> {
-        let [name, arguments, meta] = json_scan::pick(params, ["name", "arguments", "_meta"]);
+        let [name, arguments, meta, task] = json_scan::pick(params, ["name", "arguments", "_meta", "task"]);
         let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
         let target = ToolTarget::Pair { server: connection.name().to_owned(), tool: name.into_owned() };
         let entry = match self.known_tool(&target) {
@@ -56,11 +56,14 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let arguments = arguments.unwrap_or("{}");
-        let call = Call { entry: &entry, deadline: &deadline, options: &options, view: None };
+        let call =
+            Call { entry: &entry, deadline: &deadline, options: &options, view: None, lingering: None };
         let passed = self.pass_gate(&call, arguments).await?;
         let sent = passed.as_deref().unwrap_or(arguments);
         let outcome = if entry.kind == ToolKind::OfServer {
-            let wire = tool_params(&entry, sent, meta);
+            // The answer may be a task then; whoever writes requests by hand follows it by hand.
+            let task = task.map(|task| format!("\"task\":{task}")).unwrap_or_default();
+            let wire = tool_params(&entry, sent, meta).and(&task);
             self.send_tool_call(&call, &wire).await.map(RawText::into_string)
         } else {
             self.run_resource_tool(&call, sent).await

@@ -84,7 +84,7 @@ impl Manager {
     /// `INPUT_INVALID`, `SERVER_UNKNOWN`, `PERMISSION_DENIED` for another server whose own tool is not allowed, and
     /// those of listing and reading.
     pub(super) async fn run_resource_tool(&self, call: &Call<'_>, text: &str) -> Result<String, McpError> {
-        let Call { entry, deadline, options, view } = *call;
+        let Call { entry, deadline, options, view, .. } = *call;
         if entry.kind == ToolKind::ReadResource {
             let wanted: ReadArguments = arguments(entry, text, "{uri: string}")?;
             let options = CallOptions {

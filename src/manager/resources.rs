@@ -173,7 +173,7 @@ impl Manager {
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
         let (progress, host) = (options.progress.as_ref(), host.as_ref());
-        let ask = Ask { method, params, deadline: &deadline, progress, host };
+        let ask = Ask { progress, host, ..Ask::new(method, params, &deadline) };
         Ok(connection.request(&ask).await?.into_string())
     }
 }

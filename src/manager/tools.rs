@@ -14,7 +14,7 @@ use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
-use crate::client::progress::ProgressSink;
+use crate::client::progress::{Lingering, ProgressSink};
 use crate::config::spec::TransportSpec;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;
@@ -68,12 +68,48 @@ pub(super) struct Call<'a> {
     pub(super) options: &'a CallOptions,
     /// The view that calls.
     pub(super) view: Option<&'a Arc<View>>,
+    /// Keeps the progress token while the call is a task.
+    pub(super) lingering: Option<&'a Lingering>,
+}
+
+/// A call that was allowed: whom it goes to, with what, within which limits.
+pub(super) struct Prepared {
+    pub(super) entry: Arc<ToolEntry>,
+    pub(super) deadline: Arc<Deadline>,
+    pub(super) options: CallOptions,
+    pub(super) view: Option<Arc<View>>,
+    /// Arguments as the caller gave them.
+    arguments: String,
+    /// Arguments that hooks or people put in their place.
+    pub(super) rewritten: Option<String>,
+}
+
+impl Prepared {
+    pub(super) fn call(&self) -> Call<'_> {
+        let view = self.view.as_ref();
+        Call { entry: &self.entry, deadline: &self.deadline, options: &self.options, view, lingering: None }
+    }
+
+    /// Arguments that are sent.
+    pub(super) fn sent(&self) -> &str {
+        self.rewritten.as_deref().unwrap_or(&self.arguments)
+    }
+}
+
+/// What a result is a result of.
+#[derive(Clone)]
+pub enum Called {
+    /// A tool.
+    Tool(Arc<ToolEntry>),
+    /// A task of this server, of which nobody said which tool it came from.
+    Unknown(Arc<str>),
 }
 
 /// The result of a call and what it was a call of.
+#[derive(Clone)]
 pub struct CallOutcome {
     /// The tool.
-    pub entry: Arc<ToolEntry>,
+    pub of: Called,
     /// The mapped result.
     pub result: MappedResult,
     /// Time from the call to the result.
@@ -99,10 +135,38 @@ impl Manager {
         arguments: String,
         options: CallOptions,
     ) -> Result<CallOutcome, McpError> {
+        let call = self.prepare(target, arguments, options).await?;
+        if self.must_be_a_task(&call).await? {
+            return self.call_as_task(call).await;
+        }
+        let outcome = self.send_and_map(&call.call(), call.sent()).await;
+        self.finish(call, outcome)
+    }
+
+    /// Writes a call down and tells what came of it.
+    pub(super) fn finish(
+        &self,
+        call: Prepared,
+        outcome: Result<MappedResult, McpError>,
+    ) -> Result<CallOutcome, McpError> {
+        let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
+        self.audit_call(&call.call(), call.sent(), answer);
+        let result = outcome?;
+        let elapsed = call.deadline.elapsed();
+        Ok(CallOutcome { of: Called::Tool(call.entry), result, elapsed, input: call.rewritten })
+    }
+
+    /// Finds the tool and passes every gate; nothing is sent yet.
+    pub(super) async fn prepare(
+        &self,
+        target: &ToolTarget,
+        arguments: String,
+        options: CallOptions,
+    ) -> Result<Prepared, McpError> {
         self.open_for_use()?;
         check_depth("args", &arguments)?;
-        let view = self.view(options.view)?;
-        let view = view.as_ref();
+        let own_view = self.view(options.view)?;
+        let view = own_view.as_ref();
         let entry = match self.known_tool(target) {
             Some(entry) => entry,
             None => self.find_tool(target, &options, view).await?,
@@ -113,30 +177,29 @@ impl Manager {
         self.loaded_in(view.map(|view| &**view)).add(&entry);
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
-        let call = Call { entry: &entry, deadline: &deadline, options: &options, view };
+        let call = Call { entry: &entry, deadline: &deadline, options: &options, view, lingering: None };
         self.check_input(&entry, &arguments)?;
-        let passed = self.pass_gate(&call, &arguments).await?;
-        if let Some(rewritten) = &passed {
+        let rewritten = self.pass_gate(&call, &arguments).await?;
+        if let Some(rewritten) = &rewritten {
             self.check_input(&entry, rewritten)?;
         }
-        let sent = passed.as_deref().unwrap_or(&arguments);
-        let outcome = self.send_and_map(&call, sent).await;
-        let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
-        self.audit_call(&call, sent, answer);
-        let result = outcome?;
-        Ok(CallOutcome { entry, result, elapsed: deadline.elapsed(), input: passed })
+        Ok(Prepared { entry, deadline, options, view: own_view, arguments, rewritten })
     }
 
     async fn send_and_map(&self, call: &Call<'_>, arguments: &str) -> Result<MappedResult, McpError> {
         let entry = call.entry;
         if entry.kind != ToolKind::OfServer {
             let reply = self.run_resource_tool(call, arguments).await?;
-            return runtime::at_length(reply.len(), || self.map_tool_result(entry, reply));
+            return runtime::at_length(reply.len(), || {
+                self.map_tool_result(Some(entry), entry.connection.name(), reply)
+            });
         }
         let params = tool_params(entry, arguments, call.options.meta.as_deref());
         let reply = self.send_tool_call(call, &params).await;
-        let reply = reply.map_err(|error| timed(error, call.deadline))?;
-        runtime::at_length(reply.as_str().len(), || self.map_tool_result(entry, reply.into_string()))
+        let reply = reply.map_err(|error| timed(error, call.deadline))?.into_string();
+        let reply = self.waited_for(call, reply).await.map_err(|error| timed(error, call.deadline))?;
+        let server = entry.connection.name();
+        runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), server, reply))
     }
 
     /// Writes a call down; `answer` is whether the tool itself failed, and the length of the result.
@@ -229,7 +292,8 @@ impl Manager {
         let connection = &entry.connection;
         let host = View::host(call.view);
         let (progress, host) = (call.options.progress.as_ref(), host.as_ref());
-        let ask = Ask { method: "tools/call", params, deadline, progress, host };
+        let ask =
+            Ask { progress, host, lingering: call.lingering, ..Ask::new("tools/call", params, deadline) };
         let reply = tokio::select! {
             biased;
             reply = connection.request(&ask) => reply,
@@ -247,7 +311,11 @@ impl Manager {
         }
     }
 
-    async fn report_long_call(&self, entry: &ToolEntry, deadline: &Deadline) -> std::convert::Infallible {
+    pub(super) async fn report_long_call(
+        &self,
+        entry: &ToolEntry,
+        deadline: &Deadline,
+    ) -> std::convert::Infallible {
         runtime::entered().await;
         loop {
             tokio::time::sleep(PROGRESS_EVERY).await;
@@ -260,19 +328,26 @@ impl Manager {
         }
     }
 
-    fn map_tool_result(&self, entry: &ToolEntry, reply: String) -> Result<MappedResult, McpError> {
-        let server = entry.connection.name();
+    /// The result as callers see it; where nobody knows which tool it is of, nothing is checked.
+    pub(super) fn map_tool_result(
+        &self,
+        entry: Option<&ToolEntry>,
+        server: &str,
+        reply: String,
+    ) -> Result<MappedResult, McpError> {
         let output_dir = || self.output_directory();
-        let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
+        let full_name = entry.map_or("task", |entry| &*entry.full_name);
+        let rules = OutputRules::new(server, full_name, self.options.sanitize_results, &output_dir);
         let mut result = map_result(reply, &rules).map_err(|error| error.on(server))?;
         for warning in result.warnings.drain(..) {
             self.diagnose(&warning);
         }
-        let schema = entry.output_schema.as_ref().filter(|_| !result.is_error);
-        let mismatch = schema.and_then(|schema| self.mismatch(entry, schema, result.structured_content()));
+        let checked =
+            entry.filter(|_| !result.is_error).and_then(|entry| Some((entry, entry.output_schema.as_ref()?)));
+        let mismatch =
+            checked.and_then(|(entry, schema)| self.mismatch(entry, schema, result.structured_content()));
         if let Some(mismatch) = mismatch {
-            let message =
-                format!("the result of {} does not match its outputSchema: {mismatch}", entry.full_name);
+            let message = format!("the result of {full_name} does not match its outputSchema: {mismatch}");
             if self.options.strict_output {
                 return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
             }
@@ -281,7 +356,7 @@ impl Manager {
         let save = |name: &str, mime_type: &str, bytes: &[u8]| {
             blob::save(&self.output_directory()?, Some(name), Some(mime_type), bytes)
         };
-        let result = hold_to(result, self.options.output_limit, server, &entry.full_name, &save)?;
+        let result = hold_to(result, self.options.output_limit, server, full_name, &save)?;
         for warning in &result.warnings {
             self.diagnose(warning);
         }
@@ -455,7 +530,7 @@ fn headers_differ(error: &McpError) -> bool {
     error.facts().rpc_code == Some(HEADER_MISMATCH)
 }
 
-fn timed(error: McpError, deadline: &Deadline) -> McpError {
+pub(super) fn timed(error: McpError, deadline: &Deadline) -> McpError {
     let elapsed = u64::try_from(deadline.elapsed().as_millis()).unwrap_or(u64::MAX);
     error.with(|facts| {
         facts.elapsed_ms.get_or_insert(elapsed);

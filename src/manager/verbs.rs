@@ -11,7 +11,7 @@ use super::configuration::AddOptions;
 use super::persist::Persist;
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
-use super::tools::CallOptions;
+use super::tools::{CallOptions, ToolTarget};
 use crate::call::resource_contents::BlobMode;
 use crate::client::progress::ProgressSink;
 use crate::connection::Connection;
@@ -69,13 +69,14 @@ struct Limits {
     view: Option<u32>,
 }
 
+fn millis(value: Option<f64>) -> Option<Duration> {
+    value
+        .filter(|value| value.is_finite() && *value >= 0.0)
+        .map(|value| Duration::from_secs_f64(value.min(1e12) / 1_000.0))
+}
+
 impl Limits {
     fn options(self, progress: Option<ProgressSink>) -> CallOptions {
-        let millis = |value: Option<f64>| {
-            value
-                .filter(|value| value.is_finite() && *value >= 0.0)
-                .map(|value| Duration::from_secs_f64(value.min(1e12) / 1_000.0))
-        };
         CallOptions {
             timeout: millis(self.timeout_ms),
             total: millis(self.max_total_timeout_ms),
@@ -168,6 +169,32 @@ struct Search {
     limit: Option<usize>,
     #[serde(default)]
     view: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartTool {
+    #[serde(default)]
+    server: Option<String>,
+    tool: String,
+    arguments: Box<RawValue>,
+    options: Limits,
+    #[serde(default)]
+    ttl_ms: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct ResumeTask {
+    server: String,
+    task: String,
+    #[serde(default)]
+    tool: Option<String>,
+    options: Limits,
+}
+
+#[derive(Deserialize)]
+struct OfTask {
+    handle: u32,
 }
 
 #[derive(Deserialize)]
@@ -272,6 +299,9 @@ impl Manager {
             "searchTools" => {
                 let Search { query, limit, view } = read(payload)?;
                 Ok(self.search_tools(&query, limit, view).await?.into())
+            }
+            "startTool" | "resumeTask" | "cancelTask" | "listTasks" => {
+                self.run_task_verb(verb, payload, progress).await
             }
             "listPrompts" => {
                 Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())
@@ -408,6 +438,34 @@ impl Manager {
             let _ = attempt.await;
         }
         Ok(())
+    }
+
+    async fn run_task_verb(
+        &self,
+        verb: &str,
+        payload: &str,
+        progress: Option<ProgressSink>,
+    ) -> Result<Answer, McpError> {
+        match verb {
+            "startTool" => {
+                let StartTool { server, tool, arguments, options, ttl_ms } = read(payload)?;
+                let target = match server {
+                    Some(server) => ToolTarget::Pair { server, tool },
+                    None => ToolTarget::Full(tool),
+                };
+                let (arguments, options) = (arguments.get().to_owned(), options.options(progress));
+                Ok(self.start_tool(&target, arguments, options, millis(ttl_ms)).await?.into())
+            }
+            "resumeTask" => {
+                let ResumeTask { server, task, tool, options } = read(payload)?;
+                Ok(self.resume_task(&server, &task, tool, options.options(progress)).await?.into())
+            }
+            "cancelTask" => {
+                self.cancel_task(read::<OfTask>(payload)?.handle).await?;
+                Ok(nothing())
+            }
+            _ => Ok(self.list_tasks(&read::<OfServer>(payload)?.server).await?.into()),
+        }
     }
 
     async fn run_resource_list(&self, list: ResourceList, payload: &str) -> Result<Answer, McpError> {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::definition::{DESCRIPTION_LIMIT, TITLE_LIMIT, cut};
 use super::skill;
+use super::task::EXTENSION;
 use super::version::{Era, ProtocolVersion};
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Kind};
@@ -34,6 +35,10 @@ pub enum ServerCapability {
     Skills,
     /// `directoryRead` of the skills extension.
     SkillDirectories,
+    /// `tasks.list`; there is no such thing in the modern era.
+    TasksList,
+    /// `tasks.cancel`, or the tasks extension.
+    TasksCancel,
 }
 
 impl ServerCapability {
@@ -49,6 +54,8 @@ impl ServerCapability {
             Self::Tasks => "tasks",
             Self::Skills => skill::EXTENSION,
             Self::SkillDirectories => "io.modelcontextprotocol/skills.directoryRead",
+            Self::TasksList => "tasks.list",
+            Self::TasksCancel => "tasks.cancel",
         }
     }
 }
@@ -77,6 +84,10 @@ pub struct ServerCapabilities {
     pub completions: bool,
     /// `tasks`, or `extensions["io.modelcontextprotocol/tasks"]`.
     pub tasks: bool,
+    /// `tasks.list`.
+    pub tasks_list: bool,
+    /// `tasks.cancel`, or the extension.
+    pub tasks_cancel: bool,
     /// `tasks.requests.tools.call`.
     pub tasks_tool_calls: bool,
     /// `extensions["io.modelcontextprotocol/skills"]`.
@@ -91,8 +102,8 @@ impl ServerCapabilities {
         let names = ["tools", "prompts", "resources", "logging", "completions", "tasks", "extensions"];
         let [tools, prompts, resources, logging, completions, tasks, extensions] =
             json_scan::pick(capabilities, names);
-        let extension = member(extensions, "io.modelcontextprotocol/tasks");
         let skills = member(extensions, skill::EXTENSION);
+        let extension = member(extensions, EXTENSION);
         let tool_calls = member(member(member(tasks, "requests"), "tools"), "call");
         Self {
             tools: declared(tools),
@@ -105,6 +116,8 @@ impl ServerCapabilities {
             logging: declared(logging),
             completions: declared(completions) || version == ProtocolVersion::V2024_11_05,
             tasks: declared(tasks) || declared(extension),
+            tasks_list: declared(member(tasks, "list")),
+            tasks_cancel: declared(member(tasks, "cancel")) || declared(extension),
             tasks_tool_calls: declared(tool_calls),
             skills: declared(skills),
             skill_directories: member(skills, "directoryRead") == Some("true"),
@@ -123,6 +136,8 @@ impl ServerCapabilities {
             ServerCapability::Tasks => self.tasks,
             ServerCapability::Skills => self.skills,
             ServerCapability::SkillDirectories => self.skill_directories,
+            ServerCapability::TasksList => self.tasks && self.tasks_list,
+            ServerCapability::TasksCancel => self.tasks && self.tasks_cancel,
         }
     }
 }
@@ -143,6 +158,8 @@ pub fn required_capability(method: &str) -> Option<ServerCapability> {
         "logging/setLevel" => Some(ServerCapability::Logging),
         "completion/complete" => Some(ServerCapability::Completions),
         "resources/directory/read" => Some(ServerCapability::SkillDirectories),
+        "tasks/list" => Some(ServerCapability::TasksList),
+        "tasks/cancel" => Some(ServerCapability::TasksCancel),
         _ => None,
     };
     exact.or_else(|| match method.split_once('/')?.0 {
@@ -226,6 +243,9 @@ pub struct ClientFeatures {
     pub sampling: bool,
     /// Sampling with tools is served; means nothing without `sampling`.
     pub sampling_tools: bool,
+    /// Tasks are understood: questions of a server may run as such (2025-11-25), calls may be answered with such
+    /// (2026-07-28, where the server has the extension too).
+    pub tasks: bool,
 }
 
 impl ClientFeatures {
@@ -248,7 +268,28 @@ impl ClientFeatures {
             let tools = if self.sampling_tools { r#""tools":{}"# } else { "" };
             parts.push(format!(r#""sampling":{{{tools}}}"#));
         }
+        if self.tasks {
+            parts.extend(self.tasks_json(era));
+        }
         format!("{{{}}}", parts.join(","))
+    }
+
+    /// Whether requests of the server may run as tasks of ours (mcp:TASKL-01).
+    pub fn takes_tasks(self) -> bool {
+        self.tasks && (self.elicitation_form || self.elicitation_url || self.sampling)
+    }
+
+    fn tasks_json(self, era: Era) -> Option<String> {
+        if era == Era::Modern {
+            return Some(format!(r#""extensions":{{"{EXTENSION}":{{}}}}"#));
+        }
+        let elicitation = self.elicitation_form || self.elicitation_url;
+        let elicitation = elicitation.then_some(r#""elicitation":{"create":{}}"#);
+        let sampling = self.sampling.then_some(r#""sampling":{"createMessage":{}}"#);
+        let requests: Vec<&str> = elicitation.into_iter().chain(sampling).collect();
+        let json =
+            || format!(r#""tasks":{{"list":{{}},"cancel":{{}},"requests":{{{}}}}}"#, requests.join(","));
+        self.takes_tasks().then(json)
     }
 }
 

@@ -19,5 +19,6 @@ pub mod sampling;
 pub mod sanitize;
 pub mod skill;
 pub mod stateless;
+pub mod task;
 pub mod tool;
 pub mod version;

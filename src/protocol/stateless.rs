@@ -112,6 +112,8 @@ pub enum ResultKind {
     Complete,
     /// The server asks first.
     InputRequired(InputRequired),
+    /// It will be there later: the answer is a task (mcp:TASK-04).
+    Task,
     /// It cannot be read: why.
     Invalid(String),
 }
@@ -128,6 +130,7 @@ pub fn read_result(result: &str) -> ResultKind {
     let Some(kind) = kind else { return ResultKind::Complete };
     match json_scan::decode(kind).as_deref() {
         Some("complete") => ResultKind::Complete,
+        Some("task") => ResultKind::Task,
         Some("input_required") => match read_inputs(requests, state) {
             Ok(required) => ResultKind::InputRequired(required),
             Err(why) => ResultKind::Invalid(why.to_owned()),
@@ -149,17 +152,24 @@ fn read_inputs(requests: Option<&str>, state: Option<&str>) -> Result<InputRequi
     }
     let mut inputs = Vec::new();
     if let Some(requests) = requests {
-        if json_scan::kind(requests) != Kind::Object {
-            return Err("has inputRequests that are no object");
-        }
-        for member in json_scan::members(requests) {
-            inputs.push(read_input(member)?);
-        }
+        inputs = read_input_requests(requests)?;
     }
+    Ok(InputRequired { requests: inputs, state: state.map(str::to_owned) })
+}
+
+/// Reads the requests of `inputRequests`, in the server's order.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn read_input_requests(requests: &str) -> Result<Vec<InputRequest>, &'static str> {
+    if json_scan::kind(requests) != Kind::Object {
+        return Err("has inputRequests that are no object");
+    }
+    let inputs: Vec<InputRequest> = json_scan::members(requests).map(read_input).collect::<Result<_, _>>()?;
     if inputs.len() > MOST_INPUTS {
         return Err("asks for too many inputs at once");
     }
-    Ok(InputRequired { requests: inputs, state: state.map(str::to_owned) })
+    Ok(inputs)
 }
 
 fn read_input(member: json_scan::Member<'_>) -> Result<InputRequest, &'static str> {

@@ -312,3 +312,77 @@ async fn eli_04_closing_withdraws_questions_and_answers_cancel() {
     assert_eq!(answer(&mut stage, "q").await["result"], json!({"action": "cancel"}));
     assert_eq!(running.await.unwrap().unwrap_err().code(), ErrorCode::ManagerClosed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn taskl_15_a_form_that_runs_as_a_task_of_ours() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let opening = stage.open(Channel::Stdio, EraChoice::Auto);
+    let hello = stage.peer.expect("initialize").await;
+    let requests = json!({"elicitation": {"create": {}}});
+    assert_eq!(
+        hello.params()["capabilities"]["tasks"],
+        json!({"list": {}, "cancel": {}, "requests": requests}),
+        "TASKL-01"
+    );
+    stage.peer.reply(&hello, &introduction());
+    stage.peer.expect("notifications/initialized").await;
+    let client = Arc::new(opening.await.unwrap().unwrap());
+    let mut params = form();
+    params["task"] = json!({"ttl": 60_000});
+    let begin = async |stage: &mut Stage| {
+        stage.peer.send(&request("q", "elicitation/create", &params));
+        let created = answer(stage, "q").await["result"]["task"].clone();
+        assert_eq!((&created["status"], &created["ttl"]), (&json!("working"), &json!(60_000)));
+        assert_eq!(created["taskId"].as_str().map(str::len), Some(32));
+        created["taskId"].clone()
+    };
+    let id = begin(&mut stage).await;
+    let of = |id: &Value| json!({"taskId": id});
+    // The result is waited for, however long people take.
+    stage.peer.send(&request("r", "tasks/result", &of(&id)));
+    let question = stage.questions.recv().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5_000)).await;
+    stage.peer.send(&request("g", "tasks/get", &of(&id)));
+    assert_eq!(answer(&mut stage, "g").await["result"]["status"], "working");
+    question.answer(&json!({"action": "accept", "content": {"name": "x"}}));
+    let result = answer(&mut stage, "r").await["result"].clone();
+    assert_eq!(result["content"], json!({"name": "x"}));
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/related-task"], of(&id), "TASKL-10");
+    stage.peer.send(&request("l", "tasks/list", &json!({})));
+    assert_eq!(answer(&mut stage, "l").await["result"]["tasks"][0]["status"], "completed");
+    // What has ended stays so; what nobody knows is told.
+    for (method, task) in [("tasks/cancel", &id), ("tasks/get", &json!("x")), ("tasks/result", &json!("x"))] {
+        stage.peer.send(&request("e", method, &of(task)));
+        assert_eq!(answer(&mut stage, "e").await["error"]["code"], -32602, "{method}");
+    }
+    // Cancelled: the person is not asked any more (ELI-04), and whoever waits for the result hears it.
+    let id = begin(&mut stage).await;
+    let question = stage.questions.recv().await.unwrap();
+    stage.peer.send(&request("r", "tasks/result", &of(&id)));
+    stage.peer.send(&request("c", "tasks/cancel", &of(&id)));
+    let mut told = vec![stage.peer.next().await.0, stage.peer.next().await.0];
+    told.sort_by_key(|frame| frame["id"].to_string());
+    assert_eq!(told[0]["result"]["status"], "cancelled");
+    assert_eq!(told[1]["error"]["code"], -1);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(question.is_withdrawn());
+    client.close(crate::transport::CloseMode::Fast, McpError::new(ErrorCode::ManagerClosed, "bye")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn taskl_15_tasks_of_ours_are_bounded() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let _client = stage.legacy().await;
+    let mut params = form();
+    params["task"] = json!({});
+    let mut open = Vec::new();
+    for number in 0..70 {
+        stage.peer.send(&request("q", "elicitation/create", &params));
+        let told = answer(&mut stage, "q").await;
+        assert_eq!(told.get("result").is_some(), number < 64, "{number}");
+        if number < 64 {
+            open.push(stage.questions.recv().await.unwrap());
+        }
+    }
+    assert_eq!(open.len(), 64);
+}

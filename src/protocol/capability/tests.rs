@@ -21,7 +21,8 @@ fn pro_05_each_method_names_its_capability() {
         ("logging/setLevel", Some(C::Logging)),
         ("completion/complete", Some(C::Completions)),
         ("tasks/get", Some(C::Tasks)),
-        ("tasks/cancel", Some(C::Tasks)),
+        ("tasks/cancel", Some(C::TasksCancel)),
+        ("tasks/list", Some(C::TasksList)),
         ("ping", None),
         ("initialize", None),
         ("server/discover", None),
@@ -125,6 +126,7 @@ fn pro_04_initialize_declares_what_is_served() {
         elicitation_url: true,
         sampling: true,
         sampling_tools: true,
+        tasks: false,
     };
     assert_eq!(
         serde_json::from_str::<Value>(&all.to_json(Era::Legacy)).unwrap(),
