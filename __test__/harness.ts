@@ -51,8 +51,17 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts the "everything" server with a transport; gives its port once it listens. */
+/** Starts the "everything" server with a transport, for one test; gives its port once it listens. */
 export async function everythingServer(
+  transport: 'streamableHttp' | 'sse',
+): Promise<{ port: number; stop: () => void }> {
+  const started = await startEverything(transport);
+  onTestFinished(started.stop);
+  return started;
+}
+
+/** The same until `stop` is called. */
+export async function startEverything(
   transport: 'streamableHttp' | 'sse',
 ): Promise<{ port: number; stop: () => void }> {
   const manifest = createRequire(import.meta.url).resolve(
@@ -64,7 +73,6 @@ export async function everythingServer(
     stdio: 'ignore',
   });
   const stop = () => void child.kill('SIGKILL');
-  onTestFinished(stop);
   await eventually(async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/nowhere`).catch(() => undefined);
     return answer?.status === 404;

@@ -4,8 +4,8 @@
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { McpManager, McpManagerOptions, SdkServer, ServerConfig } from '..';
-import { caught, eventually, textOf, withManager } from './harness';
+import type { ElicitationAnswer, McpManager, McpManagerOptions, SdkServer, ServerConfig } from '..';
+import { caught, eventually, pause, textOf, withManager } from './harness';
 
 /** A command and its arguments. */
 export type Command = [command: string, ...args: string[]];
@@ -198,6 +198,118 @@ export function judge(row: Row): void {
         },
         { onElicitation },
       );
+    });
+
+    test('PRO-06 timeouts: of silence and in all, of the call and of the server; the server hears', async () => {
+      await withServer(async (manager) => {
+        const cancelled = async () => Number(textOf(await manager.callTool('mcp__s__cancelled')));
+        const before = await cancelled();
+        const silent = await caught(manager.callTool('mcp__s__wait', {}, { timeoutMs: 300 }));
+        expect(silent).toMatchObject({ code: 'TIMEOUT', kind: 'idle', server: 's' });
+        const limits = { timeoutMs: 60_000, maxTotalTimeoutMs: 300 };
+        const total = await caught(manager.callTool('mcp__s__wait', {}, limits));
+        expect(total).toMatchObject({ code: 'TIMEOUT', kind: 'total', server: 's' });
+        await eventually(async () => (await cancelled()) === before + 2);
+        // Nothing of it is left: the same connection goes on.
+        await echo(manager, 'after two timeouts');
+      });
+    });
+
+    test('PRO-07 cancel: one of many, with a reason of its own, and before it has begun', async () => {
+      await withServer(async (manager) => {
+        const controller = new AbortController();
+        const calls = [1, 2, 3].map(() =>
+          caught(manager.callTool('mcp__s__wait', {}, { signal: controller.signal })),
+        );
+        const beside = manager.callTool('mcp__s__echo', { text: 'beside' });
+        controller.abort({ why: 'enough' });
+        expect(await Promise.all(calls)).toEqual([1, 2, 3].map(() => ({ why: 'enough' })));
+        expect(textOf(await beside)).toBe('beside');
+        const never = manager.callTool('mcp__s__echo', { text: 'x' }, { signal: AbortSignal.abort('no') });
+        await expect(never).rejects.toBe('no');
+      });
+    });
+
+    test('ELI-01 M1 a form that is declined, cancelled, answered wrongly or by nobody', async () => {
+      let answer: ElicitationAnswer = { action: 'decline' };
+      await withServer(
+        async (manager) => {
+          expect(textOf(await manager.callTool('mcp__s__ask'))).toBe('decline');
+          answer = { action: 'cancel' };
+          expect(textOf(await manager.callTool('mcp__s__ask'))).toBe('cancel');
+          answer = { action: 'accept', content: { name: 7 } };
+          expect(textOf(await manager.callTool('mcp__s__ask'))).toBe('cancel');
+        },
+        { onElicitation: () => answer },
+      );
+      await withServer(async (manager) => {
+        // Whether the server reports it as a failure of the tool or as an error is the server's business.
+        const begin = Date.now();
+        const error = await caught(manager.callTool('mcp__s__ask'));
+        expect(['TOOL_ERROR', 'RPC_ERROR', 'CAPABILITY_MISSING']).toContain(error.code);
+        expect(Date.now() - begin).toBeLessThan(10_000);
+      });
+    });
+
+    test('F9 ELI-04 people have time; several questions are kept apart; who gives up is not asked on', async () => {
+      const open: { signal: AbortSignal; answer: (name: string) => void }[] = [];
+      const onElicitation: McpManagerOptions['onElicitation'] = ({ signal }) =>
+        new Promise((resolve) => {
+          const answer = (name: string) => resolve({ action: 'accept', content: { name } });
+          open.push({ signal, answer });
+        });
+      await withServer(
+        async (manager) => {
+          const limits = { timeoutMs: 400, maxTotalTimeoutMs: 800 };
+          const calls = [1, 2].map(() => manager.callTool('mcp__s__ask', {}, limits));
+          await eventually(() => open.length === 2, 10_000);
+          await pause(1200);
+          open[1]!.answer('Bea');
+          open[0]!.answer('Ada');
+          const said = (await Promise.all(calls)).map(textOf);
+          expect(said.sort()).toEqual(['hello Ada', 'hello Bea']);
+
+          const controller = new AbortController();
+          const given = caught(manager.callTool('mcp__s__ask', {}, { signal: controller.signal }));
+          await eventually(() => open.length === 3, 10_000);
+          controller.abort(new Error('enough'));
+          expect((await given).message).toBe('enough');
+          await eventually(() => open[2]!.signal.aborted);
+          await echo(manager, 'after a question that nobody answered');
+        },
+        { onElicitation },
+      );
+    });
+
+    test('ELI-03 M6 a hook answers in the place of people', async () => {
+      const seen: unknown[] = [];
+      await withServer(
+        async (manager) => {
+          expect(textOf(await manager.callTool('mcp__s__ask'))).toBe('hello Robot');
+          expect(seen).toEqual([{ action: 'accept', content: { name: 'Robot' } }]);
+        },
+        {
+          hooks: {
+            elicitation: () => ({ action: 'accept', content: { name: 'Robot' } }),
+            elicitationResult: (_, answer) => void seen.push(answer),
+          },
+        },
+      );
+    });
+
+    test('BEY-13 a call in the background, and one that is given up', async () => {
+      await withServer(async (manager) => {
+        const seen: number[] = [];
+        const onProgress = ({ progress }: { progress: number }) => void seen.push(progress);
+        const steps = await manager.startTool('mcp__s__steps', {}, { onProgress });
+        expect(textOf(await steps.result())).toBe('done');
+        expect(steps.status).toBe('completed');
+        expect(seen.at(-1)).toBe(3);
+        const waiting = await manager.startTool('mcp__s__wait');
+        expect(waiting.status).toBe('working');
+        await waiting.cancel();
+        expect((await caught(waiting.result())).code).toBe('TASK_CANCELLED');
+      });
     });
 
     test('large message: both ways, small ones beside it', async () => {

@@ -49,7 +49,15 @@ const CODES: Record<string, string[]> = {
   McpSessionExpiredError: ['SESSION_EXPIRED'],
   McpRpcError: ['RPC_ERROR', 'CAPABILITY_MISSING'],
   McpToolCallError: ['TOOL_ERROR'],
-  McpCallError: ['INPUT_INVALID', 'RESULT_INVALID', 'RESULT_TOO_LARGE', 'SKILL_REFUSED', 'LIST_LIMIT'],
+  McpCallError: [
+    'INPUT_INVALID',
+    'RESULT_INVALID',
+    'RESULT_TOO_LARGE',
+    'SKILL_REFUSED',
+    'LIST_LIMIT',
+    'TASK_CANCELLED',
+    'TASK_LOST',
+  ],
   McpTimeoutError: ['TIMEOUT'],
   McpPermissionError: ['PERMISSION_DENIED', 'PERMISSION_REQUIRED'],
   McpAuthError: [
