@@ -98,7 +98,7 @@ export async function program(): Promise<void> {
   for (const outcome of settled) if (outcome.status === 'fulfilled') void outcome.value.isError;
 
   const task = await manager.startTool('mcp__files__index', {}, { ttlMs: 60_000 });
-  task.on('status', (status) => void status.length);
+  task.on('status', (word) => void word.length);
   same<typeof task.status, string>(true);
   await task.cancel();
   void (await task.result({ signal: AbortSignal.timeout(5) })).isError;
