@@ -63,9 +63,8 @@ function statusesOf(task: TaskHandle): string[] {
 
 const answers: McpManagerOptions = {
   onElicitation: (request) => {
-    const [field] = Object.keys(
-      (request as { requestedSchema: { properties: object } }).requestedSchema.properties,
-    );
+    if (request.mode !== 'form') return { action: 'cancel' };
+    const [field] = Object.keys(request.requestedSchema['properties'] as object);
     return { action: 'accept', content: { [field]: field === 'name' ? 'Ada' : 'London' } };
   },
 };
