@@ -351,7 +351,7 @@ impl Visit<'_> {
         push_member(&mut members, "uri", &literal);
         let params = Params::from_members(members, String::new());
         let (deadline, progress) = (&self.deadline, self.options.progress.as_ref());
-        let ask = Ask { method, params: &params, deadline, progress, host: None };
+        let ask = Ask { progress, ..Ask::new(method, &params, deadline) };
         let reply = self.connection.request(&ask).await?;
         deadline.touch();
         Ok(reply.into_string())
