@@ -363,6 +363,11 @@ export interface McpManagerOptions {
   /** Rounds of questions that a server may ask within one request. Default 10. Above it: `ELICITATION_LIMIT`. */
   maxInputRounds?: number;
   /**
+   * Forms of servers that seem to ask for a secret (a password, a token, a one-time code), which forms must not: `ask`
+   * hands them to `onElicitation` with `sensitive: true`, `decline` declines them unasked. Default `ask`.
+   */
+  secretForms?: 'ask' | 'decline';
+  /**
    * Waits, in ms, before a request that asked for a visit to an address is repeated; the server's notice that the visit
    * has ended cuts a wait short. At most three count. Default `[2000, 15000, 60000]`. After the last: `ELICITATION_LIMIT`.
    */
@@ -601,6 +606,8 @@ export type ElicitationRequest =
       message: string;
       /** JSON Schema of the form: a flat object of texts, numbers, booleans and choices. */
       requestedSchema: JsonObject;
+      /** There where the form seems to ask for a secret, by name, title, description or format of a field. */
+      sensitive?: true;
       /** Aborts when the answer is no longer wanted. */
       signal: AbortSignal;
     }
@@ -615,6 +622,8 @@ export type ElicitationRequest =
       url: string;
       /** Its host in ASCII (punycode), with the port where it is not the usual one. */
       host: string;
+      /** Why to look twice: `punycode` is a host whose letters may not be what they look like, `address` one without a name. */
+      warnings?: { code: 'punycode' | 'address'; message: string }[];
       /** The server's name for this visit. */
       elicitationId?: string;
       /** Aborts when the answer is no longer wanted. */

@@ -9,7 +9,7 @@ import { authorizationWorld, call, inWorld, json, trap, type World } from './aut
 import { caught, eventually, nextEvent, pause, temporaryDirectory, withManager } from './harness';
 
 describe('a login', () => {
-  test('OAU-01 OAU-02 HTTP-03 from a 401 to a connected server, with PKCE, state and resource', async () => {
+  test('OAU-01 OAU-02 HTTP-03 AUTH-07 AUTH-11 AUTH-40 AUTH-42 AUTH-43 AUTH-44 from a 401 to a connected server, with PKCE, state and resource', async () => {
     const world = await authorizationWorld();
     await inWorld(world, async (manager) => {
       const status = await manager.connect('w');
@@ -45,7 +45,7 @@ describe('a login', () => {
     );
   });
 
-  test('OAU-02 B-128 B-143 the loopback listener takes the true answer alone', async () => {
+  test('OAU-02 B-128 B-143 AUTH-51 the loopback listener takes the true answer alone', async () => {
     const world = await authorizationWorld();
     let url = '';
     await inWorld(
@@ -140,7 +140,7 @@ describe('a login', () => {
     );
   });
 
-  test('B-149 a configured Authorization header wins and no login starts', async () => {
+  test('B-149 AUTH-10 a configured Authorization header wins and no login starts', async () => {
     const world = await authorizationWorld();
     await inWorld(
       world,
@@ -154,7 +154,7 @@ describe('a login', () => {
     );
   });
 
-  test('B-135 two servers on one host present their own tokens only', async () => {
+  test('B-135 SEC-31 two servers on one host present their own tokens only', async () => {
     const [one, other] = [await authorizationWorld(), await authorizationWorld()];
     const servers = {
       a: { type: 'http' as const, url: one.url },
@@ -223,7 +223,7 @@ describe('discovery', () => {
     });
   });
 
-  test('G3 A-7 pages instead of metadata lead to the endpoints of 2025-03-26', async () => {
+  test('G3 A-7 AUTH-20 pages instead of metadata lead to the endpoints of 2025-03-26', async () => {
     const world = await authorizationWorld({
       takeOverMcp: async (hit, response) => {
         if (hit.path.startsWith('/.well-known/')) {
@@ -318,7 +318,7 @@ describe('discovery', () => {
     }
   });
 
-  test('BEY-07 B-122 G22 metadata in private networks and at metadata services is not fetched', async () => {
+  test('BEY-07 B-122 G22 SEC-01 SEC-22 metadata in private networks and at metadata services is not fetched', async () => {
     const target = await trap();
     for (const place of [
       'http://169.254.169.254/latest',
@@ -383,7 +383,7 @@ describe('discovery', () => {
     }
   });
 
-  test('B-126 the issuer of the answer is checked before the code goes anywhere', async () => {
+  test('B-126 AUTH-45 AUTH-46 AUTH-48 the issuer of the answer is checked before the code goes anywhere', async () => {
     for (const [advertised, iss, passes] of [
       [true, (issuer: string) => issuer, true],
       [true, undefined, false],
@@ -483,7 +483,7 @@ describe('clients', () => {
     });
   });
 
-  test('B-132 AUTH-33 AUTH-34 nothing of one issuer is shown to another', async () => {
+  test('B-132 AUTH-16 AUTH-17 AUTH-32 AUTH-33 AUTH-34 nothing of one issuer is shown to another', async () => {
     const other = await authorizationWorld();
     for (const oauth of [undefined, { clientId: 'known-client', clientSecret: 'known-secret' }]) {
       let moved = false;
@@ -528,7 +528,7 @@ describe('clients', () => {
     );
   });
 
-  test('G11 AUTH-55 AUTH-63 which scopes are asked for', async () => {
+  test('G11 AUTH-55 AUTH-56 AUTH-57 AUTH-63 which scopes are asked for', async () => {
     for (const [oauth, challenge, supported, offline, expected] of [
       [{ scopes: ['own'] }, 'a', ['b'], true, 'own'],
       [undefined, 'a', ['b'], false, 'a'],
@@ -695,7 +695,7 @@ describe('tokens', () => {
     );
   });
 
-  test('G12 A-9 AUTH-59 a step up asks for the union, and a server that is never content is asked no further', async () => {
+  test('G12 A-9 AUTH-58 AUTH-59 AUTH-60 a step up asks for the union, and a server that is never content is asked no further', async () => {
     const world = await authorizationWorld({ callScope: 'write', challenge: () => 'Bearer scope="read"' });
     await inWorld(world, async (manager) => {
       await manager.connect('w');

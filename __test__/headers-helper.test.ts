@@ -24,7 +24,7 @@ function counting(): { command: string[]; runs: () => number } {
 }
 
 describe('headersHelper', () => {
-  test('OAU-04 runs per connection, and again when the server refuses', async () => {
+  test('OAU-04 G17 runs per connection, and again when the server refuses', async () => {
     let good = 'Bearer token-1';
     const peer = await httpPeer(({ headers }, response) => {
       if (headers.authorization === good) return false;

@@ -322,6 +322,25 @@ impl McpError {
         self
     }
 
+    /// Passes every free text of the error, and of what led to it, through `change`; JSON through `change_json`.
+    #[must_use]
+    pub fn map_texts(
+        mut self,
+        change: &dyn Fn(&str) -> String,
+        change_json: &dyn Fn(&str) -> String,
+    ) -> Self {
+        self.0.message = change(&self.0.message);
+        let facts = &mut self.0.facts;
+        for text in facts.stderr_tail.iter_mut().flatten().chain(&mut facts.first_bytes) {
+            *text = change(text);
+        }
+        if let Some(data) = &facts.data {
+            facts.data = RawValue::from_string(change_json(data.get())).ok().map(Arc::from);
+        }
+        self.0.cause = self.0.cause.take().map(|cause| cause.map_texts(change, change_json));
+        self
+    }
+
     /// The stable code.
     pub fn code(&self) -> ErrorCode {
         self.0.code

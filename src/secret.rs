@@ -376,6 +376,23 @@ impl Redactor {
         self.finders.is_empty()
     }
 
+    /// Finds what either finds.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.finders.extend(other.finders);
+        self
+    }
+
+    /// JSON text with every secret replaced; JSON it stays, if need be as a string.
+    pub fn redact_json<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.redact(text) {
+            Cow::Owned(text) if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() => {
+                Cow::Owned(serde_json::Value::from(text).to_string())
+            }
+            text => text,
+        }
+    }
+
     /// The text with every secret replaced by `[REDACTED]`; secrets that touch or overlap become one.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut found: Vec<(usize, usize)> = Vec::new();

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn b_126_auth_46_the_four_rows_of_iss() {
+    fn b_126_auth_46_auth_47_auth_48_the_four_rows_of_iss() {
         let right = "code=c&state=s3&iss=https%3A%2F%2Fas.test";
         for (query, names_itself, expected) in [
             (right, true, "code"),

@@ -22,6 +22,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
 use crate::runtime::lock;
 use crate::secret::{SafeUrl, Secret};
+use crate::url_guard::is_loopback;
 
 /// How long a login may wait for the person.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -211,12 +212,8 @@ impl Session {
     async fn way(&self, stored: Option<&Registration>, host: Option<&str>) -> Result<Way, McpError> {
         let mut callback = self.settings.callback.clone();
         if let Some(uri) = &callback.redirect_uri {
-            let url = Url::parse(uri).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-            let url = url.ok_or_else(|| {
-                McpError::new(ErrorCode::ConfigInvalid, "oauth.redirectUri is no http or https URL")
-            })?;
             // Somebody else receives the person; the answer comes through the callback or by hand.
-            let native = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
+            let native = Url::parse(uri).is_ok_and(|url| url.host().is_some_and(|host| is_loopback(&host)));
             return Ok(Way { uri: uri.clone(), native, loopback: None });
         }
         if let Some(host) = host {

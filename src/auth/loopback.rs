@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn b_143_b_144_g23_only_the_true_answer_gets_in() {
+    async fn b_143_b_144_g23_auth_51_only_the_true_answer_gets_in() {
         let mut door = Loopback::open(&Callback::default(), None).await.unwrap();
         let port = port_of(&door.uri);
         // Connections that only stand there keep nobody out.

@@ -97,6 +97,10 @@ impl ServerAuth {
     /// # Errors
     /// `AUTH_REQUIRED` with the URL where nobody is told it; otherwise why the login failed.
     pub async fn authenticate(&self, asker: Asker) -> Result<(), McpError> {
+        self.authenticate_now(asker).await.map_err(|error| self.session.clean(error))
+    }
+
+    async fn authenticate_now(&self, asker: Asker) -> Result<(), McpError> {
         let session = &self.session;
         session.load().await?;
         if !matches!(session.settings.grant, Grant::Code) {
@@ -112,7 +116,7 @@ impl ServerAuth {
         let given_up = GivenUp(session);
         let outcome = session.log_in(asker).await;
         std::mem::forget(given_up);
-        outcome.map_err(|error| session.clean(error))
+        outcome
     }
 
     /// Starts a login whose URL is told by the error; [`ServerAuth::complete`] finishes it.
@@ -149,6 +153,7 @@ impl ServerAuth {
                 if done { Ok(()) } else { Err(session::ended()) }
             })
             .await
+            .map_err(|error| self.session.clean(error))
     }
 
     /// Lets the login go: ended, removed, and given back where the server takes it (OAU-02, B-147).

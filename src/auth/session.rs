@@ -1,6 +1,5 @@
 //! What is known about the login at one server, and how it changes.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -282,12 +281,9 @@ impl Session {
 
     /// An error without any secret of this login.
     pub(super) fn clean(&self, error: McpError) -> McpError {
-        let clean = match self.redactor().redact(error.message()) {
-            Cow::Borrowed(_) => return error,
-            Cow::Owned(message) => McpError::new(error.code(), message),
-        };
-        let facts = error.facts().clone();
-        clean.with(|target| *target = facts)
+        let redactor = self.redactor();
+        let text = |text: &str| redactor.redact(text).into_owned();
+        error.map_texts(&text, &|json| redactor.redact_json(json).into_owned())
     }
 
     /// Marks the current token as refused, so that nobody presents it again.

@@ -7,6 +7,7 @@ use crate::config::draft::Definition;
 use crate::config::spec::OAuthChoice;
 use crate::error::{ErrorCode, McpError};
 use crate::secret::Secret;
+use crate::url_guard::check_visit;
 
 /// How to log in at one server.
 #[derive(Clone, Debug, Default)]
@@ -218,12 +219,24 @@ impl OAuthSettings {
         {
             return Err(invalid("callbackHost is not 127.0.0.1, ::1 or localhost"));
         }
+        if self.callback.redirect_uri.as_ref().is_some_and(|uri| check_visit(uri).is_err()) {
+            return Err(invalid("redirectUri is neither an https URL nor an http URL of this machine"));
+        }
+        if self.client_metadata_url.as_ref().is_some_and(|url| !names_document(url)) {
+            return Err(invalid("clientMetadataUrl is no https URL with a path"));
+        }
         if self.callback.path.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains(['?', '#']))
         {
             return Err(invalid("callbackPath is not a path such as /callback"));
         }
         Ok(())
     }
+}
+
+/// Whether a URL may be a client id: `https`, with a path, and nothing else but a query (mcp:AUTH-26).
+fn names_document(text: &str) -> bool {
+    let Ok(url) = check_visit(text) else { return false };
+    url.scheme() == "https" && url.path() != "/" && url.fragment().is_none()
 }
 
 fn grant(
@@ -285,6 +298,10 @@ mod tests {
         for (value, expected) in [
             (json!({ "callbackHost": "evil.test" }), "callbackHost"),
             (json!({ "callbackPath": "x" }), "callbackPath"),
+            (json!({ "redirectUri": "http://a.example/back" }), "redirectUri"),
+            (json!({ "redirectUri": "myapp://back" }), "redirectUri"),
+            (json!({ "clientMetadataUrl": "https://a.example" }), "clientMetadataUrl"),
+            (json!({ "clientMetadataUrl": "http://127.0.0.1/x" }), "clientMetadataUrl"),
             (json!({ "clientCredentials": { "method": "basic" } }), "clientId"),
             (json!({ "clientId": "a", "clientCredentials": { "method": "basic" } }), "clientSecret"),
             (json!({ "clientId": "a", "clientCredentials": { "method": "x" } }), "method"),

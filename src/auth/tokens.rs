@@ -90,14 +90,19 @@ impl Refused {
 
 /// Reads an answer.
 pub fn read(status: u16, body: &Value) -> Result<Tokens, Refused> {
+    let passing = status >= 500 || matches!(status, 408 | 425 | 429);
+    let named = body.get("error").and_then(Value::as_str);
+    // An outage may be told as JSON too; what says that something is invalid is meant so, whatever its status (G10).
+    if named.is_some_and(|code| matches!(code, "temporarily_unavailable" | "server_error"))
+        || passing && !named.is_some_and(|code| code.starts_with("invalid_") || code == "unauthorized_client")
+    {
+        return Err(Refused::Later(status));
+    }
     // Some servers deliver errors with 200 (G13).
-    if let Some(code) = body.get("error").and_then(Value::as_str) {
+    if let Some(code) = named {
         let code: String = code.chars().filter(char::is_ascii_graphic).take(100).collect();
         let description = body.get("error_description").and_then(Value::as_str);
         return Err(Refused::Said { code, description: description.map(str::to_owned), status });
-    }
-    if status >= 500 || matches!(status, 408 | 425 | 429) {
-        return Err(Refused::Later(status));
     }
     if !(200..300).contains(&status) {
         let code = format!("status {status}");
@@ -176,7 +181,17 @@ mod tests {
             assert!(read(status, &body).is_err(), "{body}");
         }
         assert!(read(200, &json!({ "error": "invalid_grant" })).unwrap_err().is("invalid_grant"));
-        assert_eq!(read(503, &json!(null)), Err(Refused::Later(503)));
+        for (status, body, later) in [
+            (503, json!(null), true),
+            (503, json!({ "error": "temporarily_unavailable" }), true),
+            (400, json!({ "error": "server_error" }), true),
+            (429, json!({ "error": "slow_down" }), true),
+            (500, json!({ "error": "invalid_grant" }), false),
+            (400, json!({ "error": "invalid_scope" }), false),
+        ] {
+            let refused = read(status, &body).unwrap_err();
+            assert_eq!(refused == Refused::Later(status), later, "G10 {status} {body}");
+        }
         let whole = read(
             200,
             &json!({ "access_token": "t", "token_type": "DPoP", "refresh_token": "r", "scope": "a b" }),

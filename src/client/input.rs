@@ -17,7 +17,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, QuestionKind};
 use crate::json_scan::{self, MAX_DEPTH};
 use crate::protocol::capability::ClientFeatures;
-use crate::protocol::elicitation::{FormSchema, check_url};
+use crate::protocol::elicitation::{AskedUrl, FormSchema, asks_for_secret, check_url, warnings};
 use crate::protocol::sampling;
 use crate::runtime::lock;
 use crate::unicode::{self, Mode, clean_str_lossy};
@@ -27,13 +27,19 @@ use crate::unicode::{self, Mode, clean_str_lossy};
 pub struct InputSettings {
     /// Rounds of questions for one request; default 10 (mcp:MRTR-13).
     pub max_rounds: u32,
+    /// Whether forms that ask for secrets are declined without asking anybody (B-157).
+    pub decline_secrets: bool,
     /// Waits before a request that asked for a visit is repeated; default 2, 15, 60 s, at most 3 count (CAL-01).
     pub url_delays: Vec<Duration>,
 }
 
 impl Default for InputSettings {
     fn default() -> Self {
-        Self { max_rounds: 10, url_delays: [2, 15, 60].map(Duration::from_secs).to_vec() }
+        Self {
+            max_rounds: 10,
+            decline_secrets: false,
+            url_delays: [2, 15, 60].map(Duration::from_secs).to_vec(),
+        }
     }
 }
 
@@ -214,7 +220,11 @@ impl InputDesk {
         })?;
         let body = question.to_body(&self.server);
         let (mode, place) = (body["mode"].clone(), body["host"].clone());
-        let answer = self.answer_to(host, &question, body).await;
+        let answer = if self.settings.decline_secrets && body.get("sensitive").is_some() {
+            json!({ "action": "decline" })
+        } else {
+            self.answer_to(host, &question, body).await
+        };
         let (text, action) = self.checked(&question, &answer);
         host.note("elicitation", &self.server, json!({ "mode": mode, "host": place, "action": action }));
         Ok(text)
@@ -366,7 +376,7 @@ impl Drop for Visit<'_> {
 /// A question to a person, checked.
 enum Question {
     Form { message: String, schema: Value, form: FormSchema },
-    Url { message: String, url: String, host: String, id: Option<String> },
+    Url { message: String, asked: AskedUrl, id: Option<String> },
 }
 
 impl Question {
@@ -386,7 +396,7 @@ impl Question {
                 let url = url.ok_or_else(|| Refusal::Invalid("url is missing".to_owned()))?;
                 let asked = check_url(&url).map_err(Refusal::UnsafeUrl)?;
                 let id = id.and_then(json_scan::decode).map(std::borrow::Cow::into_owned);
-                Ok(Question::Url { message, url: asked.url, host: asked.host, id })
+                Ok(Question::Url { message, asked, id })
             }
             Some(_) => Err(Refusal::Invalid("the mode is not known".to_owned())),
         }
@@ -418,12 +428,21 @@ impl Question {
                 body.insert("mode".to_owned(), "form".into());
                 body.insert("message".to_owned(), message.clone().into());
                 body.insert("requestedSchema".to_owned(), schema.clone());
+                if asks_for_secret(schema) {
+                    body.insert("sensitive".to_owned(), true.into());
+                }
             }
-            Question::Url { message, url, host, id } => {
+            Question::Url { message, asked, id } => {
                 body.insert("mode".to_owned(), "url".into());
                 body.insert("message".to_owned(), message.clone().into());
-                body.insert("url".to_owned(), url.clone().into());
-                body.insert("host".to_owned(), host.clone().into());
+                body.insert("url".to_owned(), asked.url.clone().into());
+                body.insert("host".to_owned(), asked.host.clone().into());
+                let warnings = warnings(asked).into_iter();
+                let warnings: Vec<Value> =
+                    warnings.map(|(code, message)| json!({ "code": code, "message": message })).collect();
+                if !warnings.is_empty() {
+                    body.insert("warnings".to_owned(), warnings.into());
+                }
                 if let Some(id) = id {
                     body.insert("elicitationId".to_owned(), id.clone().into());
                 }

@@ -1,5 +1,6 @@
 //! One attempt to connect: start the transport, shake hands, or leave nothing behind and say why.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -18,8 +19,9 @@ use crate::error::{ErrorCode, McpError, Phase};
 use crate::host::Host;
 use crate::protocol::negotiation::Channel;
 use crate::protocol::version::Era;
-use crate::runtime::write;
-use crate::transport::authorizer::{Authorizer, Authorizers};
+use crate::runtime::{read, write};
+use crate::secret::Redactor;
+use crate::transport::authorizer::Authorizers;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
@@ -149,6 +151,7 @@ async fn open_once(
     };
     shared.settings.gate.check(&shared.spec).map_err(refused)?;
     let authorizers = authorization::authorizers(shared).map_err(refused)?;
+    write(&shared.proofs).clone_from(&authorizers);
     // That has a clock of its own: what the server is allowed for its answer starts after it.
     let prepared = tokio::select! {
         biased;
@@ -188,7 +191,7 @@ async fn open_once(
             let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
             let error = explain(&error, &transport.evidence(), transport.phase()).on(&server);
-            Err(Refused { kind, error: shared.redact_error(&error), status })
+            Err(Refused { kind, error: shared.redact_error(error), status })
         }
     }
 }
@@ -339,17 +342,20 @@ fn explain(error: &McpError, evidence: &Evidence, phase: Option<Phase>) -> McpEr
 }
 
 impl Shared {
-    /// The error without any secret of this server's definition.
-    pub(crate) fn redact_error(&self, error: &McpError) -> McpError {
-        let login = self.access.login.as_ref().map(|login| login.redactor()).unwrap_or_default();
-        let redact = |text: &str| login.redact(&self.redactor.redact(text)).into_owned();
-        let facts = error.facts().clone();
-        let redacted = McpError::new(error.code(), redact(error.message())).with(|target| {
-            *target = facts;
-            for text in target.stderr_tail.iter_mut().flatten().chain(&mut target.first_bytes) {
-                *text = redact(text);
-            }
-        });
-        redacted.on(&self.spec.name)
+    /// Finds every secret of this server: of its definition, and of whatever proves who we are (SEC-03).
+    pub(crate) fn secrets(&self) -> Cow<'_, Redactor> {
+        let proofs = read(&self.proofs);
+        if proofs.is_empty() {
+            return Cow::Borrowed(&self.redactor);
+        }
+        Cow::Owned(self.redactor.clone().and(proofs.redactor()))
+    }
+
+    /// The error without any secret of this server.
+    pub(crate) fn redact_error(&self, error: McpError) -> McpError {
+        let secrets = self.secrets();
+        let text = |text: &str| secrets.redact(text).into_owned();
+        let json = |text: &str| secrets.redact_json(text).into_owned();
+        error.map_texts(&text, &json).on(&self.spec.name)
     }
 }

@@ -12,7 +12,9 @@ use crate::config::Voice;
 use crate::config::spec::{HelperCommand, OAuthChoice, ProxyChoice, RemoteSpec, ServerSpec, TransportSpec};
 use crate::error::McpError;
 use crate::host::Host;
-use crate::transport::authorizer::{Authorizer, Authorizers};
+use crate::secret::Redactor;
+use crate::transport::BoxFuture;
+use crate::transport::authorizer::{AuthRefusal, Authorizer, Authorizers, Mending, Presented};
 use crate::transport::connector::Network;
 use crate::transport::connector::headers_helper::{HeadersHelper, HelperRecipe};
 use crate::transport::stdio::Inherit;
@@ -89,9 +91,36 @@ pub(super) fn authorizers(shared: &Shared) -> Result<Authorizers, McpError> {
     if let TransportSpec::ConnectorProxy(_) = &shared.spec.transport {
         return Ok(Authorizers::new(shared.settings.account.clone()));
     }
+    let fixed = shared.spec.transport.remote().is_some_and(has_fixed_header);
+    let fixed = fixed.then(|| Arc::new(FixedHeader) as Arc<dyn Authorizer>);
     let helper = helper(shared).map(|helper| Arc::new(helper) as Arc<dyn Authorizer>);
     let login = shared.access.login.clone().map(|login| login as Arc<dyn Authorizer>);
-    Ok(Authorizers::new(helper.into_iter().chain(login)))
+    // A command gives better headers than the fixed one; beside it nothing is tried blindly.
+    Ok(Authorizers::new(helper.or(fixed).into_iter().chain(login)))
+}
+
+/// A configured `Authorization`: there is nothing better, but a refusal that passes is no reason to give up (G16).
+#[derive(Debug)]
+struct FixedHeader;
+
+impl Authorizer for FixedHeader {
+    fn present<'a>(&'a self, _: &'a str, _: &'a Url) -> BoxFuture<'a, Result<Presented, McpError>> {
+        Box::pin(async { Ok(Presented::default()) })
+    }
+
+    fn refused<'a>(
+        &'a self,
+        _: &'a Presented,
+        refusal: &'a AuthRefusal,
+    ) -> BoxFuture<'a, Result<Mending, McpError>> {
+        let once = refusal.status == 401 && !refusal.again;
+        Box::pin(async move { Ok(if once { Mending::Renewed } else { Mending::Nothing }) })
+    }
+
+    fn redactor(&self) -> Redactor {
+        // Configured values are hidden everywhere.
+        Redactor::default()
+    }
 }
 
 /// The command that gives headers, where one is configured.
@@ -112,7 +141,10 @@ fn helper(shared: &Shared) -> Option<HeadersHelper> {
 
 /// A configured `Authorization` or a command that gives headers wins; no login starts beside it (B-149, mcp:AUTH-10).
 fn brings_its_own(remote: &RemoteSpec) -> bool {
-    let fixed = remote.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
     let helped = remote.headers_helper.is_some() && !matches!(remote.oauth, OAuthChoice::Custom(_));
-    fixed || helped
+    has_fixed_header(remote) || helped
+}
+
+fn has_fixed_header(remote: &RemoteSpec) -> bool {
+    remote.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
 }

@@ -177,7 +177,7 @@ async fn fetch(
             format!("{method} failed: {} ({})", error.message(), error.code()),
         )),
     }
-    outcome.map_err(|error| shared.redact_error(&error))
+    outcome.map_err(|error| shared.redact_error(error))
 }
 
 /// The server's own word on freshness, in the era that has one (mcp:CACHE-03, 15).

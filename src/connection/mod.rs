@@ -22,6 +22,7 @@ mod subscriptions;
 mod supervisor;
 pub mod task_news;
 
+use std::borrow::Cow;
 use std::sync::{Arc, RwLock};
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -44,6 +45,7 @@ use crate::protocol::tool::ToolDefinition;
 use crate::runtime::{read, unix_millis, write};
 use crate::secret::Redactor;
 use crate::transport::CloseMode;
+use crate::transport::authorizer::Authorizers;
 use authorization::Access;
 use catalog::Catalog;
 use manifest::Manifest;
@@ -116,9 +118,12 @@ pub(crate) struct Shared {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) listener: Arc<dyn ConnectionListener>,
     pub(crate) roots: Arc<RwLock<Vec<String>>>,
-    pub(crate) redactor: Redactor,
-    /// Who holds the tokens.
+    /// Finds the secrets of the definition.
+    redactor: Redactor,
+    /// The login, if one is possible.
     access: Access,
+    /// Who proves who we are, as of the last attempt.
+    proofs: RwLock<Authorizers>,
     pub(crate) catalog: Catalog,
     pub(crate) subscriptions: Subscriptions,
     /// Skills that were loaded.
@@ -177,6 +182,7 @@ impl Connection {
         let enabled = !parts.spec.disabled;
         let shared = Arc::new(Shared {
             redactor: parts.spec.redactor(),
+            proofs: RwLock::default(),
             catalog: Catalog::recalled(parts.manifest.as_ref(), &parts.spec),
             access: Access::of(&parts.spec, &parts.settings, &parts.host, &parts.tokens),
             subscriptions: Subscriptions::default(),
@@ -398,8 +404,8 @@ impl Connection {
     }
 
     /// What takes this server's secrets out of text.
-    pub fn redactor(&self) -> &Redactor {
-        &self.shared.redactor
+    pub fn redactor(&self) -> Cow<'_, Redactor> {
+        self.shared.secrets()
     }
 
     /// The machine has slept, or the clock jumped: looks whether the other end is still there (LIF-07).
@@ -442,7 +448,7 @@ impl Shared {
 
     /// Reports a finding about this server, without secrets.
     pub(crate) fn diagnose(&self, mut diagnostic: Diagnostic) {
-        diagnostic.message = self.redactor.redact(&diagnostic.message).into_owned();
+        diagnostic.message = self.secrets().redact(&diagnostic.message).into_owned();
         let diagnostic = diagnostic.on(&self.spec.name);
         if let Ok(body) = serde_json::to_string(&diagnostic) {
             self.host.emit(HostEvent { name: "diagnostic", body, key: None });
@@ -503,7 +509,7 @@ impl ServerListener for ClientListener {
     fn log(&self, level: &str, logger: Option<&str>, data: &str) {
         self.shared.emit(
             "log",
-            &status::log_members("protocol", level, logger, data, &self.shared.redactor),
+            &status::log_members("protocol", level, logger, data, &self.shared.secrets()),
             None,
         );
     }
@@ -513,7 +519,7 @@ impl ServerListener for ClientListener {
         push_string(&mut data, line);
         self.shared.emit(
             "log",
-            &status::log_members("stderr", "info", None, &data, &self.shared.redactor),
+            &status::log_members("stderr", "info", None, &data, &self.shared.secrets()),
             None,
         );
     }

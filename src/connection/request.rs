@@ -70,7 +70,7 @@ impl Connection {
                 Err(error) if gone.is_none() && did_not_run(&error) && self.shared.health.may_repeat() => {
                     gone = Some(live.generation);
                 }
-                other => return other,
+                other => return other.map_err(|error| self.shared.redact_error(error)),
             }
         }
     }

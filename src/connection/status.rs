@@ -167,14 +167,12 @@ impl<'a> Snapshot<'a> {
         put(&mut status, "tokenStorage", storage);
         if let Some(transport) = &view.transport {
             let evidence = transport.evidence();
+            let secrets = self.shared.secrets();
             if view.state == PublicState::Connected {
                 put(&mut status, "pid", evidence.pid);
             }
-            let tail: Vec<String> = evidence
-                .stderr_tail
-                .iter()
-                .map(|line| self.shared.redactor.redact(line).into_owned())
-                .collect();
+            let tail: Vec<String> =
+                evidence.stderr_tail.iter().map(|line| secrets.redact(line).into_owned()).collect();
             if !tail.is_empty() {
                 status.entry("stderrTail").or_insert_with(|| json!(tail));
             }
@@ -322,9 +320,9 @@ pub(super) fn log_members(
     push_string(&mut members, &crate::unicode::clean_str_lossy(level));
     if let Some(logger) = logger {
         members.push_str(",\"logger\":");
-        push_string(&mut members, &crate::unicode::clean_str_lossy(logger));
+        push_string(&mut members, &redactor.redact(&crate::unicode::clean_str_lossy(logger)));
     }
     members.push_str(",\"data\":");
-    members.push_str(&redactor.redact(&cleaned));
+    members.push_str(&redactor.redact_json(&cleaned));
     members
 }

@@ -135,13 +135,13 @@ impl Supervisor {
             }
             Command::Lost { generation, error } => {
                 if self.live.as_ref().is_some_and(|live| live.generation == generation) {
-                    let error = self.shared.redact_error(&error);
+                    let error = self.shared.redact_error(error);
                     self.happen(Event::Lost(error));
                 }
             }
             Command::Tripped { generation, error } => {
                 if self.live.as_ref().is_some_and(|live| live.generation == generation) {
-                    let error = self.shared.redact_error(&error);
+                    let error = self.shared.redact_error(error);
                     self.happen(Event::Tripped(error));
                 }
             }
@@ -301,7 +301,7 @@ impl Supervisor {
         if let (Err(error), Some(live)) = (outcome, &self.live)
             && generation == Some(live.generation)
         {
-            let error = self.shared.redact_error(&error);
+            let error = self.shared.redact_error(error);
             self.happen(Event::Lost(error));
         }
     }

@@ -163,6 +163,7 @@ const KNOWN: &[&str] = &[
     "maxListPages",
     "maxListItems",
     "maxInputRounds",
+    "secretForms",
     "urlElicitationDelaysMs",
     "probeTimeoutMs",
     "sanitizeResults",
@@ -597,7 +598,9 @@ fn inputs(members: &Members<'_>) -> Result<InputSettings, McpError> {
             .ok_or_else(|| invalid("urlElicitationDelaysMs", "expected times in milliseconds"))?,
     };
     let rounds = take::<u32>(members, "maxInputRounds")?.unwrap_or(preset.max_rounds);
-    Ok(InputSettings { max_rounds: rounds, url_delays: delays })
+    let decline = choice(members, "secretForms", &[("ask", false), ("decline", true)])?;
+    let decline_secrets = decline.unwrap_or(preset.decline_secrets);
+    Ok(InputSettings { max_rounds: rounds, decline_secrets, url_delays: delays })
 }
 
 fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {

@@ -222,7 +222,7 @@ impl Manager {
             "outcome": word,
         });
         if self.options.audit_arguments {
-            details["arguments"] = shown_arguments(sent, entry.connection.redactor());
+            details["arguments"] = shown_arguments(sent, &entry.connection.redactor());
         }
         self.audit("call", entry.connection.name(), details);
     }

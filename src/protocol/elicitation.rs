@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::format;
+use crate::secret::names_secret;
 use crate::url_guard::check_visit;
 
 /// Most fields of one form.
@@ -205,6 +206,35 @@ fn within(number: f64, least: Option<f64>, most: Option<f64>) -> Result<(), Stri
     Ok(())
 }
 
+/// Whether a form seems to ask for a secret, which forms must not: by name, title, description or format of a field
+/// (B-157).
+pub fn asks_for_secret(schema: &Value) -> bool {
+    /// Words beside those of configuration.
+    const WORDS: [&str; 8] = ["otp", "totp", "pin", "cvv", "cvc", "ssn", "passcode", "mfa"];
+    let names = |text: &str| {
+        let mut words = text.split(|c: char| !c.is_alphanumeric());
+        names_secret(text) || words.any(|word| WORDS.iter().any(|own| word.eq_ignore_ascii_case(own)))
+    };
+    let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return false };
+    fields.iter().any(|(name, field)| {
+        let text = |member: &str| field.get(member).and_then(Value::as_str).unwrap_or_default();
+        names(name) || names(text("title")) || names(text("description")) || text("format") == "password"
+    })
+}
+
+/// Why a person should look twice at an address: code and words (B-155, mcp:ELI-25).
+pub fn warnings(asked: &AskedUrl) -> Vec<(&'static str, &'static str)> {
+    let name = asked.host.rsplit_once(':').map_or(asked.host.as_str(), |(name, _)| name);
+    let mut found = Vec::new();
+    if name.split('.').any(|label| label.starts_with("xn--")) {
+        found.push(("punycode", "letters of the host's name are not those they may look like"));
+    }
+    if name.starts_with('[') || name.parse::<std::net::Ipv4Addr>().is_ok() {
+        found.push(("address", "the host has no name, only an address"));
+    }
+    found
+}
+
 /// An address that a person is asked to visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedUrl {
@@ -312,6 +342,37 @@ mod tests {
             json!({"type": "object", "properties": {}, "required": "a"}),
         ] {
             assert!(FormSchema::read(&schema.to_string()).is_err(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn b_157_forms_that_ask_for_secrets() {
+        for (properties, expected) in [
+            (json!({ "password": {} }), true),
+            (json!({ "api_key": {} }), true),
+            (json!({ "otp": {} }), true),
+            (json!({ "a": { "format": "password" } }), true),
+            (json!({ "a": { "description": "your token" } }), true),
+            (json!({ "a": { "title": "PIN" } }), true),
+            (json!({ "name": { "description": "who you are", "format": "email" }, "spin": {} }), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(asks_for_secret(&json!({ "properties": properties })), expected, "{properties}");
+        }
+    }
+
+    #[test]
+    fn b_155_eli_25_addresses_to_look_at_twice() {
+        for (text, expected) in [
+            ("https://xn--pple-43d.test/", vec!["punycode"]),
+            ("https://a.b\u{fc}cher.example:8443/", vec!["punycode"]),
+            ("https://192.0.3.1/", vec!["address"]),
+            ("http://[::1]:80/", vec!["address"]),
+            ("https://example.com:8443/", vec![]),
+        ] {
+            let asked = check_url(text).unwrap();
+            let codes: Vec<&str> = warnings(&asked).into_iter().map(|(code, _)| code).collect();
+            assert_eq!(codes, expected, "{text}");
         }
     }
 

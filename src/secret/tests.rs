@@ -114,3 +114,11 @@ proptest! {
         let _ = (url.to_string(), url.secrets().len(), redact_value(&text), redact_arguments(&[text.clone(), text]));
     }
 }
+
+#[test]
+fn sec_03_json_stays_json() {
+    let redactor = Redactor::new(["123456"]).and(Redactor::new(["s3cret-value"]));
+    assert_eq!(redactor.redact_json(r#"{"a":"s3cret-value 1"}"#), r#"{"a":"[REDACTED] 1"}"#);
+    assert_eq!(redactor.redact_json(r#"{"a":123456}"#), r#""{\"a\":[REDACTED]}""#);
+    assert_eq!(redactor.redact_json(r#"{"a":1}"#), r#"{"a":1}"#);
+}

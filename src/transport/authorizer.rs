@@ -135,13 +135,23 @@ impl Authorizers {
         }
     }
 
+    /// Whether there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Finds what proves who we are in a text of the server.
+    pub fn redactor(&self) -> Redactor {
+        self.0.iter().fold(Redactor::default(), |all, one| all.and(one.redactor()))
+    }
+
     /// A text of the server without what proves who we are.
     pub fn hide_in(&self, text: &[u8]) -> Vec<u8> {
-        let mut hidden = text.to_vec();
-        for redactor in self.0.iter().map(|one| one.redactor()).filter(|redactor| !redactor.is_empty()) {
-            hidden = redactor.redact(&String::from_utf8_lossy(&hidden)).into_owned().into_bytes();
+        let redactor = self.redactor();
+        if redactor.is_empty() {
+            return text.to_vec();
         }
-        hidden
+        redactor.redact(&String::from_utf8_lossy(text)).into_owned().into_bytes()
     }
 }
 

@@ -35,7 +35,7 @@ async fn eli_01_f9_a_form_inside_a_call_stops_its_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pro_04_what_was_not_declared_is_refused() {
+async fn pro_04_b_160_what_was_not_declared_is_refused() {
     let mut stage = Stage::new(&[]);
     let opening = stage.open(Channel::Stdio, EraChoice::Auto);
     let hello = stage.peer.expect("initialize").await;
@@ -52,7 +52,7 @@ async fn pro_04_what_was_not_declared_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eli_01_answers_are_checked_and_filled() {
+async fn eli_01_b_158_answers_are_checked_and_filled() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
     let _client = stage.legacy().await;
     let with_default = json!({"message": "?", "requestedSchema": {"type": "object", "properties": {
@@ -82,7 +82,7 @@ async fn eli_01_answers_are_checked_and_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eli_02_14_unsafe_addresses_and_wild_forms_reach_nobody() {
+async fn eli_02_14_b_155_unsafe_addresses_and_wild_forms_reach_nobody() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
     let _client = stage.legacy().await;
     for params in [
@@ -102,6 +102,7 @@ async fn eli_02_14_unsafe_addresses_and_wild_forms_reach_nobody() {
     stage.peer.send(&request("q", "elicitation/create", &url));
     let question = stage.questions.recv().await.unwrap();
     assert_eq!(question.body["host"], "xn--bcher-kva.example");
+    assert_eq!(question.body["warnings"][0]["code"], "punycode", "ELI-25");
     assert_eq!(question.body["message"], "Log in");
     assert!(question.body["url"].as_str().unwrap().len() > 5_000, "M4");
     question.answer(&json!({"action": "accept", "content": {"x": 1}}));

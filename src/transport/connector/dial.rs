@@ -368,6 +368,24 @@ fn describe(problem: &HeadProblem) -> String {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn g22_sec_05_only_addresses_that_a_server_may_lead_to_are_connected_to() {
+        let parsed =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let public = Guard::for_server(&Url::parse("https://mcp.invalid/").unwrap());
+        // A name that leads to several places leads to the public ones alone.
+        let mixed = parsed(&["127.0.0.1:1", "8.8.8.8:1", "10.0.0.1:1", "[::1]:1", "169.254.169.254:1"]);
+        assert_eq!(admitted(&public, "as.test", mixed.clone()).await.unwrap(), parsed(&["8.8.8.8:1"]));
+        for inside in ["127.0.0.1:1", "10.0.0.1:1", "[::ffff:10.0.0.1]:1", "169.254.169.254:1"] {
+            let error = admitted(&public, "as.test", parsed(&[inside])).await.unwrap_err();
+            assert_eq!(error.code(), ErrorCode::UrlRefused, "{inside}");
+        }
+        assert_eq!(admitted(&public, "mcp.invalid", mixed.clone()).await.unwrap(), mixed, "its own name");
+        let local = Guard::for_server(&Url::parse("http://127.0.0.1/").unwrap());
+        let kept = admitted(&local, "as.test", mixed).await.unwrap();
+        assert_eq!(kept, parsed(&["127.0.0.1:1", "8.8.8.8:1", "[::1]:1"]));
+    }
+
     #[test]
     fn f_050_both_families_come_early() {
         let parsed =
