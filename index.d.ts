@@ -806,6 +806,54 @@ export interface ServerStatus {
   lastContactAt?: number;
 }
 
+/** What `doctor()` has found. */
+export interface DoctorReport {
+  /** Whether every server and the configuration are as they should be; a server nobody used yet is. */
+  healthy: boolean;
+  /** Version of this package. */
+  version: string;
+  /** Version of Node. */
+  node: string;
+  /** Operating system and processor, for example `linux-x64`. */
+  platform: string;
+  /** When this was, in ms since the epoch. */
+  time: number;
+  /** One finding per server in use. */
+  servers: {
+    /** Name of the server. */
+    server: string;
+    /** Its state. */
+    state: ConnectionState;
+    /** Whether nothing is wrong with it. */
+    healthy: boolean;
+    /** Why not. */
+    cause?: Pick<ServerStatus, 'code'> & {
+      /** In words. */
+      message?: string;
+    };
+    /** What the cause was seen by. */
+    evidence?: Pick<
+      ServerStatus,
+      'stderrTail' | 'exit' | 'httpStatus' | 'firstBytes' | 'listErrors' | 'lastContactAt'
+    >;
+    /** The next try. */
+    next?: Pick<ServerStatus, 'attempt' | 'maxAttempts'> & {
+      /** When it is due, in ms since the epoch. */
+      at?: number;
+    };
+    /** What a person can do. */
+    advice?: string;
+  }[];
+  /** The configuration. */
+  configuration: Pick<ConfigReport, 'errors' | 'warnings'> & {
+    /** Definitions that are not in use, and why. */
+    unused: (Pick<ConfigEntry, 'scope' | 'file' | 'line' | 'fate' | 'by' | 'reason'> & {
+      /** Name of the server. */
+      server: string;
+    })[];
+  };
+}
+
 /** What became of every server definition ever seen. */
 export interface ConfigReport {
   /** One entry per definition. */
@@ -1471,6 +1519,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   status(): ServerStatus[];
   /** A snapshot of one server, `undefined` when there is none of that name. */
   status(server: string): ServerStatus | undefined;
+  /**
+   * What is wrong with which server, on what evidence, what happens next and what a person can do, with what the
+   * configuration was not used for: one JSON value for a person or a bug report, without secrets. Starts nothing. (BEY-05)
+   */
+  doctor(): DoctorReport;
   /** Round trip to the server, in ms. */
   ping(server: string, options?: { signal?: AbortSignal }): Promise<number>;
 

@@ -5,6 +5,7 @@
 const { EventEmitter } = require('node:events');
 const native = require('./binding.js');
 const { version } = require('./package.json');
+const { doctor } = require('./lib/doctor');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
@@ -238,6 +239,10 @@ class McpManager extends EventEmitter {
     if (server !== undefined) check.string(server, 'server');
     const text = this.#native.status(server);
     return text === null ? undefined : JSON.parse(text);
+  }
+
+  doctor() {
+    return doctor(this.status(), this.configReport(), version);
   }
 
   async ping(server, options) {

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { McpManagerOptions } from '..';
 import { caught, eventually, fixture, nextEvent, pause, textOf, withManager } from './harness';
-import { smallServer, type SmallServer } from './small-http-server';
+import { reply, smallServer, type SmallServer } from './small-http-server';
 
 const over = (small: SmallServer, options: McpManagerOptions = {}): McpManagerOptions => ({
   ...options,
@@ -172,6 +172,48 @@ describe('silence', () => {
       },
     );
   }, 20_000);
+
+  test('LIF-07 BEY-04 a server at work may be silent, and its call still gets its answer', async () => {
+    const small = await smallServer();
+    let finish = () => {};
+    small.answer = (one, response) => {
+      if (one.method === 'tools/call') finish = () => reply(response, one.id!, { content: [] });
+      return one.method === 'tools/call' || one.method === 'ping';
+    };
+    await withManager(over(small, { http: { pingIntervalMs: 100, pongTimeoutMs: 100 } }), async (manager) => {
+      await manager.connect();
+      const call = manager.callTool('mcp__s__echo');
+      await eventually(() => small.count('ping') >= 3, 10_000);
+      expect(manager.status('s')?.state).toBe('connected');
+      finish();
+      expect((await call).isError).toBe(false);
+      expect(small.sessions).toBe(1);
+    });
+  }, 20_000);
+
+  test('LIF-07 BEY-04 F-058 a broken way is noticed while a call is in flight', async () => {
+    const small = await smallServer();
+    let called = false;
+    small.answer = (one, response) => {
+      if (one.method !== 'tools/call') return false;
+      called = true;
+      // The head of the answer is there; the rest never comes.
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(': working\n\n');
+      return true;
+    };
+    const pace = { pingIntervalMs: 200, pongTimeoutMs: 1000 };
+    await withManager(over(small, { http: pace, retry: { attempts: 0 } }), async (manager) => {
+      await manager.connect();
+      const call = caught(manager.callTool('mcp__s__echo'));
+      await eventually(() => called, 5000);
+      small.vanish();
+      const lost = await nextEvent(manager, 'status', ({ state }) => state !== 'connected', 15_000);
+      expect(lost.from).toBe('connected');
+      expect(lost.code).toMatch(/CIRCUIT_OPEN|CONNECTION_LOST|RETRIES_EXHAUSTED/);
+      expect(await call).toMatchObject({ server: 's', delivered: 'unknown' });
+    });
+  }, 30_000);
 
   test('LIF-07 an answer that is an error is an answer', async () => {
     const small = await smallServer();

@@ -22,6 +22,8 @@ import {
   fixture,
   gone,
   isAlive,
+  nextEvent,
+  pause,
   root,
   runHost,
   runNode,
@@ -133,6 +135,65 @@ function exited(host: ChildProcess): Promise<void> {
     else host.once('exit', () => resolve());
   });
 }
+
+describe.runIf(linux)('what a dead host has left', () => {
+  /** The watchdogs of a host. */
+  const watchdogs = (host: number) =>
+    readdirSync('/proc').filter((pid) => {
+      try {
+        const parent = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[1];
+        const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+        return Number(parent) === host && command.includes('mcp-switchboard-death-link');
+      } catch {
+        return false;
+      }
+    });
+
+  test('A16 BEY-02 a host killed together with its watchdog: the next start ends its servers, and nobody else', async () => {
+    const stateDir = temporaryDirectory();
+    const options = { stateDir };
+    const server = {
+      command: process.execPath,
+      args: [fixture('faulty-server.mjs'), '--ignore-eof', '--ignore-term'],
+    };
+    const { host, lines } = startHost('runs-container.mjs', [
+      JSON.stringify(server),
+      JSON.stringify(options),
+    ]);
+    await eventually(() => lines.includes('ready'), 15_000);
+    const left = Number(lines.find((line) => line.startsWith('pid '))?.slice(4));
+    expect(isAlive(left)).toBe(true);
+    const [watchdog] = watchdogs(host.pid!);
+    expect(watchdog).toBeDefined();
+    // Stopped first, so that neither sees the end of the other.
+    process.kill(Number(watchdog), 'SIGSTOP');
+    host.kill('SIGKILL');
+    process.kill(Number(watchdog), 'SIGKILL');
+    await exited(host);
+    onTestFinished(() => {
+      if (isAlive(left)) process.kill(left, 'SIGKILL');
+    });
+    // It would be found by a number or a name, but carries the mark of a host that nobody knows.
+    const stranger = spawn(process.execPath, [fixture('faulty-server.mjs'), '--ignore-eof'], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: { ...process.env, MCP_SWITCHBOARD_PROCESS: `${'0'.repeat(32)}-1` },
+    });
+    onTestFinished(() => void stranger.kill('SIGKILL'));
+    await pause(200);
+    expect(isAlive(left)).toBe(true);
+    await withManager(
+      { ...options, servers: { s: { command: process.execPath, args: [fixture('faulty-server.mjs')] } } },
+      async (manager) => {
+        const told = nextEvent(manager, 'diagnostic', ({ code }) => code === 'LEFTOVERS_ENDED', 10_000);
+        await manager.connect('s');
+        expect(isAlive(left)).toBe(false);
+        expect((await told).message).toContain(String(left));
+        expect(isAlive(stranger.pid!)).toBe(true);
+      },
+    );
+    expect(readdirSync(stateDir).filter((name) => name.startsWith('host-'))).toEqual([]);
+  }, 40_000);
+});
 
 describe.runIf(linux)('starting and stopping', () => {
   test('F-025 a thousand times: files and threads as before, memory within 10 %', async () => {

@@ -6,6 +6,8 @@ import { onTestFinished } from 'vitest';
 /** One request as it came. */
 export interface Arrived {
   verb: string;
+  /** Path of the URL. */
+  path: string;
   session?: string;
   id?: number;
   method?: string;
@@ -23,6 +25,8 @@ export interface SmallServer {
   count(method: string): number;
   /** Ends every connection without a word. */
   cut(): void;
+  /** Takes no connection any more and ends those on which no test is answering. */
+  vanish(): void;
 }
 
 const RESULTS: Record<string, unknown> = {
@@ -48,20 +52,29 @@ export function reply(response: ServerResponse, id: number, result: unknown, hea
 /** Starts a server; it ends with the test. */
 export async function smallServer(): Promise<SmallServer> {
   const sockets = new Set<Socket>();
+  const taken = new Set<Socket>();
   const small: SmallServer = {
     url: '',
     arrived: [],
     sessions: 0,
     answer: () => false,
     count: (method) => small.arrived.filter((one) => one.method === method).length,
+    vanish: () => {
+      server.close();
+      // Not only the idle ones: some may never have carried a request.
+      for (const socket of sockets) if (!taken.has(socket)) socket.destroy();
+    },
     cut: () => sockets.forEach((socket) => socket.destroy()),
   };
   const handle = (request: IncomingMessage, body: string, response: ServerResponse): void => {
     const message = body ? (JSON.parse(body) as Partial<Arrived>) : {};
     const session = request.headers['mcp-session-id'] as string | undefined;
-    const one: Arrived = { ...message, verb: request.method ?? '', session };
+    const one: Arrived = { ...message, verb: request.method ?? '', path: request.url ?? '', session };
     small.arrived.push(one);
-    if (small.answer(one, response)) return;
+    if (small.answer(one, response)) {
+      if (!response.writableEnded) taken.add(request.socket);
+      return;
+    }
     if (one.verb !== 'POST') return void response.writeHead(405).end();
     if (one.id === undefined) return void response.writeHead(202).end();
     if (one.method !== 'initialize') return reply(response, one.id, RESULTS[one.method ?? ''] ?? {});

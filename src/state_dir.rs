@@ -15,6 +15,14 @@ use crate::runtime::lock;
 /// Largest file that is read back.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
+/// Makes a state directory, for the owner alone, where there is none.
+///
+/// # Errors
+/// Whatever the file system says.
+pub fn make(root: &Path) -> io::Result<()> {
+    atomic_file::private_directory(root)
+}
+
 /// The state directory of a manager.
 #[derive(Debug, Default)]
 pub struct StateDir {

@@ -53,6 +53,11 @@ async fn open_in_slot(
     generation: u64,
     abandon: &mut oneshot::Receiver<()>,
 ) -> Result<Live, Failure> {
+    if let (Some(predecessors), TransportSpec::Stdio(_)) =
+        (&shared.settings.predecessors, &shared.spec.transport)
+    {
+        predecessors.settled(shared).await;
+    }
     let environment = environment_of(shared).await;
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));

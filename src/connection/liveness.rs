@@ -42,13 +42,19 @@ pub(super) fn needs_pings(transport: &TransportSpec, era: Era) -> bool {
 }
 
 /// Asks the server whether it is there; the error where it is not.
-pub(super) async fn probe(shared: Arc<Shared>, live: Live) -> Result<(), McpError> {
+///
+/// A server with requests under way may be at work and answer nothing else: its silence is none, unless
+/// `silence_counts`. A way that is broken shows all the same.
+pub(super) async fn probe(shared: Arc<Shared>, live: Live, silence_counts: bool) -> Result<(), McpError> {
+    let was_busy = live.client.is_busy();
     let patience = shared.settings.pulse.patience;
     let limits = Limits { idle: patience, total: patience, idle_kind: TimeoutKind::Request };
     let since = Instant::now();
     let outcome = live.client.ping(&Arc::new(Deadline::start(limits))).await;
     shared.judge(&live, since, outcome.as_ref().err());
+    let busy = was_busy || live.client.is_busy();
     match outcome {
+        Err(error) if error.code() == ErrorCode::Timeout && busy && !silence_counts => Ok(()),
         Err(error) if error.code() == ErrorCode::Timeout => Err(McpError::new(
             ErrorCode::ConnectionLost,
             format!("the server did not answer a ping within {} ms", patience.as_millis()),

@@ -11,6 +11,7 @@ pub mod lists;
 pub mod liveness;
 pub mod manifest;
 pub mod pool;
+pub mod predecessors;
 mod remote;
 pub mod request;
 pub mod settings;

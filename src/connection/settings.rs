@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use super::backoff::Backoff;
 use super::liveness::Pulse;
 use super::pool::StartPools;
+use super::predecessors::Predecessors;
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
@@ -139,6 +140,8 @@ pub struct ConnectionSettings {
     pub environment: Arc<Environment>,
     /// Whether local servers get the environment of the login shell (BEY-03).
     pub shell_env: Option<Arc<ShellEnvironment>>,
+    /// Who kept servers with the same state directory before; `None` without one (A16).
+    pub predecessors: Option<Arc<Predecessors>>,
     /// Working directory of servers that name none.
     pub cwd: PathBuf,
     /// Whether standard error of servers goes to the host's own.

@@ -196,6 +196,8 @@ impl<'a> Snapshot<'a> {
             .collect();
         if !errors.is_empty() {
             status.insert("listErrors".into(), Value::from(errors));
+            let hint = "It is connected, yet lists could not be read: see listErrors; reconnect() asks again";
+            status.entry("hint").or_insert_with(|| json!(hint));
         }
     }
 }
@@ -214,7 +216,7 @@ fn put_error(status: &mut Map<String, Value>, error: &McpError) {
     put(status, "stderrTail", facts.stderr_tail.clone());
     put(status, "firstBytes", facts.first_bytes.clone());
     put(status, "httpStatus", facts.status);
-    put(status, "hint", hint(error));
+    put(status, "hint", Some(hint(error)));
 }
 
 /// The transport behind a configured type.
@@ -227,36 +229,51 @@ fn way(kind: &'static str) -> &'static str {
     }
 }
 
-/// What a person can do about it.
-fn hint(error: &McpError) -> Option<&'static str> {
+/// What a person can do about it; every failure has an answer (BEY-05).
+fn hint(error: &McpError) -> &'static str {
     use crate::error::ErrorCode;
     match error.code() {
         ErrorCode::SpawnFailed => {
-            Some("Check command, PATH (see shellEnv) and working directory of the server's definition")
+            "Check command, PATH (see shellEnv) and working directory of the server's definition"
         }
-        ErrorCode::ConnectTimeout => Some(
-            "Start the command by hand and see whether it answers; raise connectTimeoutMs for slow servers",
-        ),
-        ErrorCode::ServerExited => Some("See stderrTail for the server's own words"),
+        ErrorCode::UnsafeArgument => {
+            "Have the definition start the program itself instead of a batch file, or change the argument"
+        }
+        ErrorCode::ConnectTimeout => {
+            "Start the command by hand, or open the URL, and see whether it answers; raise connectTimeoutMs for \
+             slow servers"
+        }
+        ErrorCode::ServerExited => "See stderrTail for the server's own words",
         ErrorCode::AuthRequired | ErrorCode::AuthFailed | ErrorCode::AuthIssuerMismatch => {
-            Some("Log in with authenticate(), or add an Authorization header to the server's definition")
+            "Log in with authenticate(), or add an Authorization header to the server's definition"
         }
-        ErrorCode::HttpStatus if error.facts().status == Some(404) => {
-            Some("Check the path of the URL; many servers answer at /mcp or /sse")
+        ErrorCode::AuthScopeInsufficient => {
+            "Log in again with authenticate(): the server wants a wider scope"
         }
-        ErrorCode::TlsFailed => Some("Check the server's certificate; add its authority with tls.ca"),
-        ErrorCode::ProxyFailed => Some("Check the proxy option and HTTP_PROXY, HTTPS_PROXY, NO_PROXY"),
+        ErrorCode::HttpStatus => match error.facts().status {
+            Some(403) => "Check the credentials in the server's definition, and whether they are allowed in",
+            Some(404 | 405) => "Check the path of the URL; many servers answer at /mcp or /sse",
+            Some(500..) => "The server has trouble of its own: see its logs, or wait",
+            _ => "Check the URL and the headers of the server's definition",
+        },
+        ErrorCode::ConnectFailed | ErrorCode::ConnectionLost => {
+            "Check that the server runs and can be reached at the URL of its definition"
+        }
+        ErrorCode::MessageInvalid => {
+            "See firstBytes: the command or URL does not lead to a server of this protocol, or to another type of it"
+        }
+        ErrorCode::TlsFailed => "Check the server's certificate; add its authority with tls.ca",
+        ErrorCode::ProxyFailed => "Check the proxy option and HTTP_PROXY, HTTPS_PROXY, NO_PROXY",
         ErrorCode::RedirectRefused => {
-            Some("Configure the URL that the server redirects to, if it is the right one")
+            "Configure the URL that the server redirects to, if it is the right one"
         }
-        ErrorCode::VersionUnsupported => Some("Update the server or this package"),
-        ErrorCode::CircuitOpen => {
-            Some("It is tried again at nextRetryAt by itself; reconnect() tries at once")
-        }
+        ErrorCode::VersionUnsupported => "Update the server or this package",
+        ErrorCode::CircuitOpen => "It is tried again at nextRetryAt by itself; reconnect() tries at once",
         ErrorCode::RetriesExhausted => {
-            Some("Its next use after nextRetryAt tries again; reconnect() tries at once")
+            "Its next use after nextRetryAt tries again; reconnect() tries at once"
         }
-        _ => None,
+        ErrorCode::PolicyDenied => "Ask whoever set the policy of this machine",
+        _ => "Correct what the reason names, then reconnect() tries at once",
     }
 }
 

@@ -284,16 +284,13 @@ impl Supervisor {
         pinged.then(|| self.shared.health.last_heard().max(self.not_before) + quiet)
     }
 
-    /// Asks now. A client with requests under way is left alone, unless `busy_too`: a server may be at work and
-    /// answer nothing else, and the clocks of the requests run anyway.
-    fn probe(&mut self, busy_too: bool) {
+    /// Asks now; `silence_counts` also of a server that is at work.
+    fn probe(&mut self, silence_counts: bool) {
         let Some(live) = self.live.clone().filter(|_| self.probe.is_none()) else { return };
         self.not_before = Instant::now();
-        if busy_too || !live.client.is_busy() {
-            let generation = live.generation;
-            let task = tokio::spawn(liveness::probe(Arc::clone(&self.shared), live));
-            self.probe = Some(Probe { task, generation });
-        }
+        let generation = live.generation;
+        let task = tokio::spawn(liveness::probe(Arc::clone(&self.shared), live, silence_counts));
+        self.probe = Some(Probe { task, generation });
     }
 
     fn probed(&mut self, outcome: Result<(), McpError>) {

@@ -39,6 +39,7 @@ use crate::config::policy::Gate;
 use crate::config::spec::{ServerSpec, StartPolicy, TransportSpec};
 use crate::config::{Places, Resolution};
 use crate::connection::manifest::Manifest;
+use crate::connection::predecessors::Predecessors;
 use crate::connection::status::PublicState;
 use crate::connection::{Connection, ConnectionListener, Parts};
 use crate::diagnostic::Diagnostic;
@@ -84,6 +85,8 @@ pub struct Manager {
     /// Where configuration files are; `None` with `config: false`.
     places: Option<Places>,
     state: Arc<StateDir>,
+    /// Whose processes may have been left behind.
+    predecessors: Option<Arc<Predecessors>>,
     /// What was found out about servers.
     verdicts: Arc<Verdicts>,
     /// Where logins are kept.
@@ -163,7 +166,8 @@ impl Manager {
             memory: Mutex::default(),
             loaded: search::Loaded::default(),
             places,
-            verdicts: Verdicts::new(Arc::clone(&state)),
+            verdicts: Verdicts::new(Arc::clone(&state), Weak::clone(this)),
+            predecessors: state.path().map(|path| Predecessors::of(path.to_owned())),
             state,
             gate,
             audit_log,
@@ -283,6 +287,7 @@ impl Manager {
         settings.start = spec.start.unwrap_or(settings.start);
         settings.introduction.features = features_of(self.post.as_ref());
         settings.gate = self.gate.clone();
+        settings.predecessors = self.predecessors.clone();
         settings.account = self.account.clone().map(|account| account as Arc<dyn Authorizer>);
         if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. })
             && !self.watches_clocks.swap(true, Ordering::Relaxed)
@@ -402,6 +407,9 @@ impl Manager {
         *write(&self.registry) = Arc::default();
         self.verdicts.written().await;
         self.remove_output_dir();
+        if let Some(predecessors) = &self.predecessors {
+            predecessors.part();
+        }
         self.closing.send_replace(Closing::Done);
     }
 

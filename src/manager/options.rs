@@ -494,6 +494,7 @@ fn connection_settings(
         probe: millis(members, "probeTimeoutMs")?.unwrap_or(PROBE_TIMEOUT),
         environment,
         shell_env: shell_env(members)?,
+        predecessors: None,
         cwd: cwd.to_path_buf(),
         inherit_stderr: stderr.unwrap_or(false),
         max_resumptions: take::<HttpOption>(members, "http")?

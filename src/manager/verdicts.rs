@@ -5,15 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
+use super::Manager;
 use crate::client::verdict::{Verdict, VerdictCell, VerdictStore};
 use crate::config::identity::{self, IdentityKey};
 use crate::config::spec::{ServerSpec, TransportSpec};
+use crate::diagnostic::Diagnostic;
+use crate::error::McpError;
 use crate::protocol::version::ProtocolVersion;
 use crate::runtime::{lock, unix_millis};
 use crate::state_dir::StateDir;
@@ -94,13 +97,15 @@ impl Line {
 /// The verdicts of a state directory.
 pub(super) struct Verdicts {
     state: Arc<StateDir>,
+    /// Hears when nothing can be kept.
+    manager: Weak<Manager>,
     /// Writes under way: a write takes a lock and waits for the disk, so it is nobody's to wait for.
     writes: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Verdicts {
-    pub(super) fn new(state: Arc<StateDir>) -> Arc<Self> {
-        Arc::new(Self { state, writes: Mutex::default() })
+    pub(super) fn new(state: Arc<StateDir>, manager: Weak<Manager>) -> Arc<Self> {
+        Arc::new(Self { state, manager, writes: Mutex::default() })
     }
 
     /// The store for one server; nothing is read yet.
@@ -132,10 +137,19 @@ impl Verdicts {
 
     /// Writes what is known of a server now.
     fn write(&self, spec: &ServerSpec, cell: &VerdictCell) {
-        // A verdict that cannot be kept is found out again.
-        let Ok(key) = IdentityKey::read_or_make(&self.state) else { return };
+        // A verdict that cannot be kept is found out again, which a person may want to know once.
+        if let Err(error) = self.try_write(spec, cell)
+            && let Some(manager) = self.manager.upgrade()
+        {
+            let message = format!("which protocol servers speak is not remembered: {}", error.message());
+            manager.diagnose_once(&Diagnostic::warning("STATE_NOT_WRITTEN", message));
+        }
+    }
+
+    fn try_write(&self, spec: &ServerSpec, cell: &VerdictCell) -> Result<(), McpError> {
+        let key = IdentityKey::read_or_make(&self.state)?;
         let name = identity::identity(spec, &key);
-        let _ = self.state.update(FILE, |before| {
+        self.state.update(FILE, |before| {
             let mut file = match parse(before.as_deref()) {
                 Content::Usable(file) => file,
                 Content::Newer => return before.unwrap_or_default(),
@@ -149,7 +163,7 @@ impl Verdicts {
                 None => file.servers.remove(&name),
             };
             tidied(file, unix_millis())
-        });
+        })
     }
 }
 
@@ -227,7 +241,7 @@ mod tests {
     }
 
     fn recalled(state: &Arc<StateDir>, url: &str) -> Option<Verdict> {
-        Verdicts::new(Arc::clone(state)).of(&server(url)).recall()
+        Verdicts::new(Arc::clone(state), Weak::new()).of(&server(url)).recall()
     }
 
     #[tokio::test]
@@ -235,7 +249,7 @@ mod tests {
         let root = temporary("verdicts");
         let state = Arc::new(StateDir::at(root.clone()));
         assert_eq!(recalled(&state, "https://a.test/?token=very-secret"), None);
-        let verdicts = Verdicts::new(Arc::clone(&state));
+        let verdicts = Verdicts::new(Arc::clone(&state), Weak::new());
         let store = verdicts.of(&server("https://a.test/?token=very-secret"));
         store.remember(OLD);
         store.remember_older_way();
@@ -260,13 +274,13 @@ mod tests {
         let root = temporary("verdicts-broken");
         let state = Arc::new(StateDir::at(root.clone()));
         std::fs::write(root.join(FILE), "{\"version\":1,").unwrap();
-        remembered(&Verdicts::new(Arc::clone(&state)), "https://a.test/").await;
+        remembered(&Verdicts::new(Arc::clone(&state), Weak::new()), "https://a.test/").await;
         assert!(recalled(&state, "https://a.test/").is_some());
         let aside = std::fs::read_to_string(root.join(format!("{FILE}.corrupt"))).unwrap();
         assert_eq!(aside, "{\"version\":1,");
         let newer = "{\"version\":2,\"servers\":[]}";
         std::fs::write(root.join(FILE), newer).unwrap();
-        remembered(&Verdicts::new(Arc::clone(&state)), "https://b.test/").await;
+        remembered(&Verdicts::new(Arc::clone(&state), Weak::new()), "https://b.test/").await;
         assert_eq!(recalled(&state, "https://b.test/"), None);
         assert_eq!(std::fs::read_to_string(root.join(FILE)).unwrap(), newer);
         let _ = std::fs::remove_dir_all(root);
@@ -276,7 +290,8 @@ mod tests {
     async fn lif_09_writers_do_not_lose_each_others_verdicts() {
         let root = temporary("verdicts-writers");
         let state = Arc::new(StateDir::at(root.clone()));
-        let writers: Vec<_> = (0..8).map(|_| Verdicts::new(Arc::new(StateDir::at(root.clone())))).collect();
+        let writers: Vec<_> =
+            (0..8).map(|_| Verdicts::new(Arc::new(StateDir::at(root.clone())), Weak::new())).collect();
         let urls: Vec<String> = (0..8).map(|number| format!("https://a.test/{number}")).collect();
         for (writer, url) in writers.iter().zip(&urls) {
             writer.of(&server(url)).remember(OLD);

@@ -39,6 +39,9 @@ const PROBE_AFTER: Duration = Duration::from_secs(15);
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 #[cfg(not(windows))]
 const PROBES: u32 = 3;
+/// What was sent is acknowledged within this time, or the connection is dead.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 
 /// How to make connections.
 #[derive(Debug)]
@@ -310,7 +313,11 @@ fn prepare(stream: &TcpStream) {
     let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
     #[cfg(not(windows))]
     let probes = probes.with_retries(PROBES);
-    let _ = SockRef::from(stream).set_tcp_keepalive(&probes);
+    let socket = SockRef::from(stream);
+    let _ = socket.set_tcp_keepalive(&probes);
+    // Probes are only sent while nothing waits to be acknowledged.
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
 }
 
 /// A TCP connection to the first address that answers.

@@ -9,6 +9,8 @@
 //! descendants that left the group; elsewhere these are out of reach. A container is none of these: the engine is
 //! asked to stop it.
 //!
+//! What slips through all of them (death-link and host were killed together) the next host ends: `host_record`.
+//!
 //! On Windows a job object takes the place of group, death-link and marker: `windows` has the counterparts.
 
 pub mod channel;
@@ -30,6 +32,8 @@ mod death_link;
 mod engine;
 #[cfg(unix)]
 mod exit;
+#[cfg(target_os = "linux")]
+pub mod host_record;
 #[cfg(unix)]
 mod intake;
 #[cfg(unix)]

@@ -44,6 +44,14 @@ pub(super) fn marked(marker: &str, not_before: Instant) -> Vec<u32> {
     shared(&MARKED, not_before, read_marked).and_then(|table| table.get(marker).cloned()).unwrap_or_default()
 }
 
+/// Living processes that carry any marker of a host, with that marker, read after `not_before`.
+pub(super) fn marked_by_host(host: &str, not_before: Instant) -> Vec<(String, u32)> {
+    let table = shared(&MARKED, not_before, read_marked);
+    let of_host = |marker: &str| marker.strip_prefix(host).is_some_and(|rest| rest.starts_with('-'));
+    let marked = table.iter().flat_map(|table| table.iter()).filter(|(marker, _)| of_host(marker));
+    marked.flat_map(|(marker, all)| all.iter().map(|one| (marker.clone(), *one))).collect()
+}
+
 /// Signals a process if it still carries the marker; a reused number is never hit.
 pub(super) fn signal_marked(process: u32, marker: &str, signal: Signal) {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return };

@@ -12,6 +12,10 @@ use super::CloseStep;
 /// From SIGTERM to SIGKILL, and from SIGKILL to the verdict.
 const PATIENCE: Duration = Duration::from_millis(300);
 
+/// Longest look at what a dead host has left.
+#[cfg(target_os = "linux")]
+const END_OF_HOST: Duration = Duration::from_secs(1);
+
 const POLL: Duration = Duration::from_millis(20);
 
 /// What every marker of this host begins with; random, so that no other host's servers are taken for ours.
@@ -59,6 +63,28 @@ pub(super) fn kill<'a>(markers: impl Iterator<Item = &'a str>) {
     let now = Instant::now();
     for marker in markers {
         end(&find(marker, now), marker, CloseStep::Kill);
+    }
+}
+
+/// Kills all processes that carry the marker of a host that is dead, but for this one, which that host may have
+/// started; their numbers, and whether none is left after a second. Blocks.
+#[cfg(target_os = "linux")]
+pub(super) fn end_host(host: &str) -> (Vec<u32>, bool) {
+    let began = Instant::now();
+    let mut killed = Vec::new();
+    loop {
+        let mut found = super::process_table::marked_by_host(host, Instant::now());
+        found.retain(|(_, process)| *process != std::process::id());
+        for (marker, process) in &found {
+            end(&[*process], marker, CloseStep::Kill);
+        }
+        killed.extend(found.iter().map(|(_, process)| *process));
+        if found.is_empty() || began.elapsed() >= END_OF_HOST {
+            killed.sort_unstable();
+            killed.dedup();
+            return (killed, found.is_empty());
+        }
+        std::thread::sleep(POLL);
     }
 }
 
