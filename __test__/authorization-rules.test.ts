@@ -38,7 +38,7 @@ describe('tokens on their way', () => {
     }
   });
 
-  test('AUTH-21 documents are asked for without credentials, and bounded', async () => {
+  test('AUTH-21 A5 documents are asked for without credentials, and bounded', async () => {
     const world = await authorizationWorld();
     const server = { headers: { 'X-Api-Key': 'own-api-key' } };
     await inWorld(world, async (manager) => void (await manager.connect('w')), { server });
@@ -372,7 +372,7 @@ describe('who we are', () => {
     }
   });
 
-  test('B-120 AUTH-50 what a shell would read is one URL, and nothing is opened by us', async () => {
+  test('B-120 AUTH-50 SEC-21 what a shell would read is one URL, and nothing is opened by us', async () => {
     const world = await authorizationWorld({
       issuer: (document) => ({
         ...document,

@@ -587,7 +587,7 @@ describe('tokens', () => {
     );
   });
 
-  test('OAU-03 a login outlives the manager, in a private file without readable names', async () => {
+  test('OAU-03 AUTH-05 AUTH-62 a login outlives the manager, in a private file without readable names', async () => {
     const world = await authorizationWorld();
     const stateDir = temporaryDirectory();
     for (let round = 0; round < 2; round++) {
