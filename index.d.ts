@@ -445,6 +445,8 @@ export interface McpManagerOptions {
   remoteConcurrency?: number;
   /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Servers of the stateless era say so themselves. Default 20 000. */
   catalogTtlMs?: number;
+  /** Names of tools that the built-in tables do not know, or know wrongly; in any case style. */
+  classification?: ToolClasses;
   /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
   maxListPages?: number;
   /** Most items of one list. Default 50 000. Above it: `LIST_LIMIT`. */
@@ -642,6 +644,16 @@ export interface SamplingRequest {
   params: JsonObject;
   /** Aborts when the answer is no longer wanted. */
   signal: AbortSignal;
+}
+
+/** What names of tools say, each list in any case style; what stands here wins over the built-in tables. */
+export interface ToolClasses {
+  /** Tools that search. */
+  search?: string[];
+  /** Tools that read. */
+  read?: string[];
+  /** Tools whose name says nothing. */
+  unknown?: string[];
 }
 
 /** The question put to `onPermission`. */
@@ -1830,8 +1842,11 @@ export function parseToolName(fullName: string): { server: string; tool: string 
  * @throws McpError `SANITIZE_UNSTABLE`.
  */
 export function sanitizeUnicode<T>(value: T, mode?: 'strict' | 'invisible'): T;
-/** What a tool's own name suggests. @throws TypeError `INVALID_ARGUMENT`. */
-export function classifyTool(name: string): 'search' | 'read' | 'unknown';
+/**
+ * What a tool's own name suggests, by two tables gathered from public servers.
+ * @param names What you know better. @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function classifyTool(name: string, names?: ToolClasses): 'search' | 'read' | 'unknown';
 /** Fills in `${VAR}` and `${VAR:-default}`; `missing` names variables that are not set and have no default. `$${` is a literal `${`. */
 export function expandEnv(
   text: string,

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { classifyTool } from '..';
+import { classifyTool, McpManager, type McpManagerOptions } from '..';
+import { thrown, toolsOf, withFaulty } from './harness';
 import { classify, classifySeen, wordsOf } from '../scripts/tool-names/rules.mjs';
 import { dummyEnvironment, toolNamesIn } from '../scripts/tool-names/sources.mjs';
 import samples from './fixtures/public-tools.json' with { type: 'json' };
@@ -49,6 +50,45 @@ describe('tools of public servers', () => {
 
   test.each(samples)('TOL-04 $tool of $package@$version → $expected', ({ tool, expected }) => {
     expect(classifyTool(tool)).toBe(expected);
+  });
+});
+
+describe('names that a host knows better', () => {
+  const names = { search: ['look_up_orders'], read: ['peek-order'], unknown: ['read_text_file'] };
+
+  test('TOL-04 are given to classifyTool', () => {
+    expect(classifyTool('lookUpOrders', names)).toBe('search');
+    expect(classifyTool('peek_order', names)).toBe('read');
+    expect(classifyTool('readTextFile', names)).toBe('unknown');
+    expect(classifyTool('search_files', names)).toBe('search');
+    expect(classifyTool('peek_order', {})).toBe('unknown');
+  });
+
+  test('TOL-04 are an option, and say what may run beside others', async () => {
+    const options = { classification: { read: ['echo'], search: ['sleep'] } };
+    await withFaulty(
+      [],
+      async (manager) => {
+        const tools = new Map((await toolsOf(manager)).map((tool) => [tool.mcpInfo.toolName, tool]));
+        expect(tools.get('echo')?.classification).toBe('read');
+        expect(tools.get('sleep')?.classification).toBe('search');
+        expect(tools.get('sleep')?.isConcurrencySafe).toBe(true);
+      },
+      options,
+    );
+  });
+
+  test.each([
+    [{ reed: [] }, 'reed'],
+    [{ read: 'peek' }, 'read'],
+    [{ read: [7] }, 'read[0]'],
+  ])('TOL-04 a mistake is named: %j', (wrong, where) => {
+    const options = { classification: wrong } as unknown as McpManagerOptions;
+    expect(thrown(() => new McpManager(options))).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      parameter: `options.classification.${where}`,
+    });
+    expect(thrown(() => classifyTool('x', wrong as never))).toMatchObject({ parameter: `names.${where}` });
   });
 });
 

@@ -81,6 +81,16 @@ function optionalMillis(value, parameter) {
   }
 }
 
+/** Names of tools that search, read, or say nothing. */
+function classification(value, parameter) {
+  object(value, parameter);
+  for (const [list, names] of Object.entries(value)) {
+    if (!['search', 'read', 'unknown'].includes(list))
+      throw invalid(`${parameter}.${list}`, 'one of search, read and unknown', names);
+    optionalStrings(names, `${parameter}.${list}`);
+  }
+}
+
 function signal(value) {
   if (
     !isObject(value) ||
@@ -115,6 +125,7 @@ function options(value) {
       optionalFunction(value.tokenStore[name], `options.tokenStore.${name}`);
     }
   }
+  if (value.classification !== undefined) classification(value.classification, 'options.classification');
   optionalObject(value.hooks, 'options.hooks');
   for (const name of ['elicitation', 'elicitationResult']) {
     optionalFunction(value.hooks?.[name], `options.hooks.${name}`);
@@ -224,6 +235,7 @@ module.exports = {
   boolean,
   callOptions,
   calls,
+  classification,
   invalid,
   isObject,
   json,

@@ -30,9 +30,11 @@ function sanitizeUnicode(value, mode = 'strict') {
   return cleaned === null ? value : JSON.parse(cleaned);
 }
 
-function classifyTool(name) {
+function classifyTool(name, names) {
   text(name, 'name');
-  return native.classifyTool(name);
+  if (names === undefined) return native.classifyTool(name);
+  check.classification(names, 'names');
+  return native.classifyTool(name, JSON.stringify(names));
 }
 
 function expandEnv(source, env) {

@@ -16,7 +16,7 @@ use crate::config::windows_command as windows;
 use crate::error::{ErrorCode, McpError};
 use crate::name;
 use crate::permission::{PermissionRules, RuleSet, Verdict, decide_full_name};
-use crate::protocol::classify;
+use crate::protocol::classify::{Classifier, OwnNames};
 use crate::unicode::{self, Mode};
 
 /// A name split in two.
@@ -90,8 +90,12 @@ pub fn clean_json(json: String, strict: bool) -> napi::Result<Option<String>> {
 
 /// What kind of tool a name promises.
 #[napi(catch_unwind)]
-pub fn classify_tool(tool: String) -> String {
-    classify::classify_tool(&tool).as_str().to_owned()
+pub fn classify_tool(tool: String, own: Option<String>) -> napi::Result<String> {
+    let own: OwnNames = match own {
+        Some(text) => serde_json::from_str(&text).map_err(|_| not_an_object("names"))?,
+        None => OwnNames::default(),
+    };
+    Ok(Classifier::with(&own).classify(&tool).as_str().to_owned())
 }
 
 /// Expands `${VAR}` and `${VAR:-default}`.

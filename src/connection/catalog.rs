@@ -14,6 +14,7 @@ use super::manifest::Manifest;
 use crate::client::inbound::ListKind;
 use crate::config::spec::ServerSpec;
 use crate::error::{ErrorCode, McpError};
+use crate::protocol::classify::Classifier;
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::skill::SkillDefinition;
@@ -199,9 +200,9 @@ impl Catalog {
     }
 
     /// What is known of a server before it runs.
-    pub(super) fn recalled(manifest: Option<&Manifest>, spec: &ServerSpec) -> Self {
+    pub(super) fn recalled(manifest: Option<&Manifest>, spec: &ServerSpec, classifier: &Classifier) -> Self {
         let catalog = Self::default();
-        let (tools, prompts) = manifest.map(|manifest| manifest.recall(&spec.name)).unwrap_or_default();
+        let (tools, prompts) = manifest.map(|manifest| manifest.recall(&spec.name, classifier)).unwrap_or_default();
         if let Some(mut tools) = tools {
             tools.retain(|tool| spec.tools.admits(&tool.wire_name));
             catalog.tools.preset(tools);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::error::McpError;
+use crate::protocol::classify::Classifier;
 use crate::protocol::prompt::{self, PromptDefinition};
 use crate::protocol::tool::{self, ToolDefinition};
 use crate::state_dir::StateDir;
@@ -60,6 +61,7 @@ impl Manifest {
     pub(super) fn recall(
         &self,
         server: &str,
+        classifier: &Classifier,
     ) -> (Option<Vec<ToolDefinition>>, Option<Vec<PromptDefinition>>) {
         let lists = self.read();
         let items = |kept: Kept| {
@@ -67,7 +69,7 @@ impl Manifest {
             Some(items.iter().map(|item| &**item).collect::<Vec<_>>())
         };
         (
-            items(Kept::Tools).map(|items| tool::map_tools(server, &items).0),
+            items(Kept::Tools).map(|items| tool::map_tools(server, &items, classifier).0),
             items(Kept::Prompts).map(|items| prompt::map_prompts(server, &items).0),
         )
     }
@@ -110,15 +112,15 @@ mod tests {
     fn lif_09_lists_survive_and_are_cleaned_when_they_are_read() {
         let state = Arc::new(StateDir::in_memory());
         let manifest = Manifest::new(Arc::clone(&state), "abc");
-        assert!(matches!(manifest.recall("s"), (None, None)), "nothing is known yet");
+        assert!(matches!(manifest.recall("s", &Classifier::default()), (None, None)), "nothing is known yet");
         let tools = [r#"{"name":"a\u200b","inputSchema":{"type":"object"}}"#, r#"{"name":7}"#];
         manifest.keep(Kept::Tools, items(&tools)).unwrap();
         manifest.keep(Kept::Prompts, items(&[r#"{"name":"p"}"#])).unwrap();
-        let (tools, prompts) = Manifest::new(Arc::clone(&state), "abc").recall("s");
+        let (tools, prompts) = Manifest::new(Arc::clone(&state), "abc").recall("s", &Classifier::default());
         let tools = tools.unwrap();
         assert_eq!((tools.len(), tools[0].name.as_str()), (1, "a"));
         assert_eq!(prompts.unwrap().len(), 1);
-        assert!(matches!(Manifest::new(state, "other").recall("s"), (None, None)));
+        assert!(matches!(Manifest::new(state, "other").recall("s", &Classifier::default()), (None, None)));
     }
 
     #[test]
@@ -126,8 +128,8 @@ mod tests {
         let state = Arc::new(StateDir::in_memory());
         state.update("manifest-abc.json", |_| b"{\"tools\": nonsense".to_vec()).unwrap();
         let manifest = Manifest::new(state, "abc");
-        assert!(manifest.recall("s").0.is_none());
+        assert!(manifest.recall("s", &Classifier::default()).0.is_none());
         manifest.keep(Kept::Tools, items(&[r#"{"name":"a","inputSchema":{"type":"object"}}"#])).unwrap();
-        assert_eq!(manifest.recall("s").0.unwrap().len(), 1);
+        assert_eq!(manifest.recall("s", &Classifier::default()).0.unwrap().len(), 1);
     }
 }

@@ -18,6 +18,7 @@ use crate::config::spec::{ProxyChoice, StartPolicy, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
+use crate::protocol::classify::Classifier;
 use crate::transport::authorizer::Authorizer;
 use crate::transport::stdio::ShutdownTimes;
 use crate::transport::websocket::PingTimes;
@@ -122,6 +123,8 @@ pub struct ConnectionSettings {
     pub lists: ListLimits,
     /// How long lists stay fresh; default 20 s.
     pub catalog_ttl: Duration,
+    /// What names of tools say; the built-in tables by default (TOL-04).
+    pub classifier: Classifier,
     /// Longest message in bytes; default 64 MiB.
     pub max_message: usize,
     /// Bytes that may wait for a server that does not read; default 16 MiB.

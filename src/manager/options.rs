@@ -25,6 +25,7 @@ use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
+use crate::protocol::classify::{Classifier, OwnNames};
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::sanitize::Sanitize;
 use crate::secret::{SafeUrl, Secret};
@@ -156,6 +157,7 @@ const KNOWN: &[&str] = &[
     "remoteConcurrency",
     "toolConcurrency",
     "catalogTtlMs",
+    "classification",
     "retry",
     "http",
     "ws",
@@ -480,6 +482,9 @@ fn connection_settings(
             pages: count(members, "maxListPages", lists.pages)?,
             items: count(members, "maxListItems", lists.items)?,
         },
+        classifier: take::<OwnNames>(members, "classification")?
+            .map(|own| Classifier::with(&own))
+            .unwrap_or_default(),
         catalog_ttl: Duration::from_millis(take(members, "catalogTtlMs")?.unwrap_or(20_000)),
         max_message: count(members, "maxMessageBytes", MAX_BYTES)?,
         max_queued: count(members, "maxQueuedBytes", MAX_BYTES)?,

@@ -18,6 +18,7 @@ use crate::call::resource_contents::{BlobMode, MappedContents};
 use crate::connection::Connection;
 use crate::error::{ErrorCode, McpError, PermissionLayer};
 use crate::permission::Decision;
+use crate::protocol::classify::Classifier;
 use crate::protocol::tool::{ToolDefinition, map_tools};
 
 /// Stands for every server in the argument `server`.
@@ -54,7 +55,7 @@ pub(super) fn definitions() -> Arc<Vec<ToolDefinition>> {
     static KNOWN: OnceLock<Arc<Vec<ToolDefinition>>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
         let raws: Vec<&RawValue> = serde_json::from_str(DEFINITIONS).unwrap_or_default();
-        Arc::new(map_tools("", &raws).0)
+        Arc::new(map_tools("", &raws, &Classifier::default()).0)
     });
     Arc::clone(known)
 }

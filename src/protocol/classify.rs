@@ -1,10 +1,12 @@
 //! Telling from its name whether a tool searches or reads (TOL-04).
 //!
-//! Owns the two tables, one name a line with the package and version it was seen in, gathered by
+//! Owns the two tables, which a host may add to: one name a line with the package and version it was seen in, gathered by
 //! `scripts/gather-tool-names.mjs`. Nothing is guessed from parts of a name: a name outside the tables is unknown.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
 
 /// What the name of a tool says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,47 @@ pub fn classify_tool(name: &str) -> Classification {
     TABLE.get(&folded(name)).copied().unwrap_or(Classification::Unknown)
 }
 
+/// Names that a host knows better, as it gives them.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OwnNames {
+    /// Names of tools that search.
+    pub search: Vec<String>,
+    /// Names of tools that read.
+    pub read: Vec<String>,
+    /// Names that say nothing, though a table has them.
+    pub unknown: Vec<String>,
+}
+
+/// The tables with what a host added.
+#[derive(Clone, Debug, Default)]
+pub struct Classifier(Arc<HashMap<String, Classification>>);
+
+impl Classifier {
+    /// The built-in tables and the host's own names, which win; of one name in several lists `unknown` counts, then
+    /// `read`.
+    pub fn with(own: &OwnNames) -> Self {
+        let of = |names: &[String], kind: Classification| -> Vec<(String, Classification)> {
+            names.iter().map(|name| (folded(name), kind)).collect()
+        };
+        let lists = [
+            of(&own.search, Classification::Search),
+            of(&own.read, Classification::Read),
+            of(&own.unknown, Classification::Unknown),
+        ];
+        Self(Arc::new(lists.into_iter().flatten().collect()))
+    }
+
+    /// Classifies a tool by its own name.
+    pub fn classify(&self, name: &str) -> Classification {
+        if self.0.is_empty() {
+            return classify_tool(name);
+        }
+        let own = self.0.get(&folded(name)).copied();
+        own.unwrap_or_else(|| classify_tool(name))
+    }
+}
+
 /// The words of a name in lower case, joined by `_`.
 fn folded(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
@@ -93,6 +136,29 @@ mod tests {
         {
             assert_eq!(classify_tool(name), Classification::Unknown, "{name}");
         }
+    }
+
+    #[test]
+    fn tol_04_a_host_knows_better() {
+        let names = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let own = OwnNames {
+            search: names(&["lookUpOrders", "both"]),
+            read: names(&["peek", "both"]),
+            unknown: names(&["read-text-file"]),
+        };
+        let classifier = Classifier::with(&own);
+        for (name, expected) in [
+            ("look_up_orders", Classification::Search),
+            ("look-up-orders", Classification::Search),
+            ("peek", Classification::Read),
+            ("both", Classification::Read),
+            ("readTextFile", Classification::Unknown),
+            ("search_files", Classification::Search),
+            ("delete", Classification::Unknown),
+        ] {
+            assert_eq!(classifier.classify(name), expected, "{name}");
+        }
+        assert_eq!(Classifier::default().classify("read_text_file"), Classification::Read);
     }
 
     #[test]

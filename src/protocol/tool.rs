@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::classify::{Classification, classify_tool};
+use super::classify::{Classification, Classifier};
 use super::definition::{
     Body, DESCRIPTION_LIMIT, Draft, Listed, Named, Rejection, TITLE_LIMIT, cut, map_all,
 };
@@ -101,11 +101,15 @@ impl Named for ToolDefinition {
 ///
 /// A broken entry is left out with a warning that names server and tool (`TOOL_INVALID`, `TOOL_QUARANTINED`,
 /// `TOOL_DUPLICATE`), the others stay. Further warnings: `KEY_COLLISION`, `ICON_DROPPED`, `OUTPUT_SCHEMA_UNUSABLE`.
-pub fn map_tools(server: &str, raw_tools: &[&RawValue]) -> (Vec<ToolDefinition>, Vec<Diagnostic>) {
-    map_all(Listed::Tool, server, raw_tools, map_tool)
+pub fn map_tools(
+    server: &str,
+    raw_tools: &[&RawValue],
+    classifier: &Classifier,
+) -> (Vec<ToolDefinition>, Vec<Diagnostic>) {
+    map_all(Listed::Tool, server, raw_tools, |draft| map_tool(draft, classifier))
 }
 
-fn map_tool(draft: &mut Draft<'_>) -> Result<ToolDefinition, Rejection> {
+fn map_tool(draft: &mut Draft<'_>, classifier: &Classifier) -> Result<ToolDefinition, Rejection> {
     let names = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"];
     let [name, title, description, input, output, annotations, execution] = json_scan::pick(draft.raw, names);
     let (wire_name, name) = draft.name(name, "name")?;
@@ -117,7 +121,7 @@ fn map_tool(draft: &mut Draft<'_>) -> Result<ToolDefinition, Rejection> {
     let description = draft.text(description)?.unwrap_or_default();
     let schema = map_input_schema(draft, input)?;
     let hints = read_hints(annotations);
-    let classification = classify_tool(&name);
+    let classification = classifier.classify(&name);
     let loading = read_loading(draft)?;
 
     let mut body = Body::default();

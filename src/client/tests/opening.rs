@@ -155,7 +155,9 @@ async fn hdr_08_25_arguments_are_mirrored_below_every_path() {
         .to_string(),
     )
     .unwrap();
-    client.learn_tools(&crate::protocol::tool::map_tools("s", &[&raw]).0);
+    client.learn_tools(
+        &crate::protocol::tool::map_tools("s", &[&raw], &crate::protocol::classify::Classifier::default()).0,
+    );
     let _running = call_of(&client, "tools/call", r#"{"name":"t","arguments":{"region":"us","none":null}}"#);
     stage.peer.expect("tools/call").await;
     let last = stage.transport.mirrored().pop().unwrap();

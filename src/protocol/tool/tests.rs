@@ -7,7 +7,7 @@ fn map_texts(texts: &[&str]) -> (Vec<ToolDefinition>, Vec<Diagnostic>) {
     let owned: Vec<Box<RawValue>> =
         texts.iter().map(|text| RawValue::from_string((*text).to_owned()).expect(text)).collect();
     let refs: Vec<&RawValue> = owned.iter().map(|raw| &**raw).collect();
-    map_tools("srv", &refs)
+    map_tools("srv", &refs, &Classifier::default())
 }
 
 fn one(text: &str) -> (ToolDefinition, Value) {
