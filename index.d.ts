@@ -447,6 +447,12 @@ export interface McpManagerOptions {
   catalogTtlMs?: number;
   /** Names of tools that the built-in tables do not know, or know wrongly; in any case style. */
   classification?: ToolClasses;
+  /**
+   * Definitions of tools are pinned when a rule first allows them or a call first passes. `warn` (default): a change is
+   * the event `toolDefinitionChanged`, and remembered answers for the tool are dropped. `ask`: allow rules stand still
+   * too, until a call was answered with `allow` or `approveTool` was called. `off`: nothing is pinned.
+   */
+  pinTools?: 'warn' | 'ask' | 'off';
   /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
   maxListPages?: number;
   /** Most items of one list. Default 50 000. Above it: `LIST_LIMIT`. */
@@ -672,8 +678,10 @@ export interface PermissionRequest {
   annotations: ToolAnnotations;
   /** What the tool's name suggests. */
   classification: 'search' | 'read' | 'unknown';
-  /** Why it is asked: the rule, or that there is none. */
+  /** Why it is asked: the rule, that there is none, or that the definition has changed. */
   reason: string;
+  /** The definition that was approved, where the tool has another one now (`pinTools: 'ask'`). */
+  changedSince?: JsonObject;
   /** Aborts when the answer is no longer wanted: the call was cancelled, timed out, or the manager closed. */
   signal: AbortSignal;
 }
@@ -1367,6 +1375,11 @@ export interface McpManagerEvents {
   diagnostic: [Diagnostic];
   /** A server waits for a login. */
   authRequired: [{ server: string; reason: string }];
+  /**
+   * The definition of a tool is not the one that was approved, or its server gave it another name: both as the server
+   * sends them, cleaned. What was remembered for the tool is dropped.
+   */
+  toolDefinitionChanged: [{ server: string; tool: string; before: JsonObject; after: JsonObject }];
   /** A tool call has been running for another 30 s. */
   callProgress: [{ server: string; tool: string; elapsedMs: number }];
   /** The configuration in force changed: by a reload, a watched file, an approval, an added or removed server. */
@@ -1564,6 +1577,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
       signal?: AbortSignal;
     },
   ): Promise<Tool[]>;
+  /**
+   * Confirms a tool as its server defines it now, after `toolDefinitionChanged`; rules hold for it again.
+   * @throws McpServerError `TOOL_UNKNOWN`.
+   */
+  approveTool(server: string, tool: string, options?: { signal?: AbortSignal }): Promise<void>;
   /**
    * Runs a tool: permission first, then the call. A call that may have run is never repeated.
    * @param tool Full name, or the server's name and the server's own name of the tool.

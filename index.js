@@ -266,6 +266,12 @@ class McpManager extends EventEmitter {
     return this.#ask('searchTools', { query, limit: options?.limit }, options);
   }
 
+  async approveTool(server, tool, options) {
+    check.string(server, 'server');
+    check.string(tool, 'tool');
+    await this.#ask('approveTool', { server, tool }, options);
+  }
+
   async callTool(tool, args, options) {
     const named = typeof tool === 'string';
     if (!named) {

@@ -88,6 +88,7 @@ const EVENTS = [
   'log',
   'diagnostic',
   'authRequired',
+  'toolDefinitionChanged',
   'callProgress',
   'configChanged',
 ];
@@ -113,6 +114,7 @@ const METHODS = [
   'ping',
   'listTools',
   'searchTools',
+  'approveTool',
   'callTool',
   'callTools',
   'startTool',

@@ -26,6 +26,8 @@ pub struct Passage<'a> {
     pub decision: Decision,
     /// The rule that decided.
     pub rule: Option<&'a str>,
+    /// JSON text of the definition that was approved, where it is another one now. (SEC-06)
+    pub changed_since: Option<&'a str>,
 }
 
 /// Who is asked, and what was answered before.
@@ -76,10 +78,13 @@ pub async fn pass(
 }
 
 fn nobody_to_ask(passage: &Passage<'_>) -> McpError {
-    let message = format!(
-        "{} needs a permission: add a rule to permissions.allow or give onPermission",
-        passage.full_name
-    );
+    let name = passage.full_name;
+    let message = match passage.changed_since {
+        None => format!("{name} needs a permission: add a rule to permissions.allow or give onPermission"),
+        Some(_) => format!(
+            "the definition of {name} has changed since it was approved: confirm it with onPermission or approveTool"
+        ),
+    };
     McpError::new(ErrorCode::PermissionRequired, message).on(passage.server).with(|facts| {
         facts.layer = Some(PermissionLayer::User);
         facts.rule = Some(passage.rule.unwrap_or(QuestionKind::Permission.callback()).to_owned());
@@ -162,10 +167,15 @@ fn question(passage: &Passage<'_>) -> String {
     text.push_str(tool.classification.as_str());
     text.push_str("\",\"reason\":");
     let reason = match passage.rule {
+        _ if passage.changed_since.is_some() => "its definition has changed since it was approved".to_owned(),
         Some(rule) => format!("the rule \"{rule}\" asks"),
         None => "no rule allows or denies this tool".to_owned(),
     };
     push_string(&mut text, &reason);
+    if let Some(before) = passage.changed_since {
+        text.push_str(",\"changedSince\":");
+        text.push_str(before);
+    }
     text.push('}');
     text
 }

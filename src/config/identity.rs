@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::config::signature::signature;
 use crate::config::spec::{
     IdeSpec, InheritEnv, OAuthChoice, ProxyChoice, RemoteSpec, ServerSpec, StdioSpec, TlsSpec, TransportSpec,
 };
@@ -51,8 +52,18 @@ impl IdentityKey {
 /// The identity as hexadecimal digits. Name, scope, clocks and filters do not matter: they say nothing about
 /// what the server is.
 pub fn identity(spec: &ServerSpec, key: &IdentityKey) -> String {
+    hashed(&definition(spec).to_string(), key)
+}
+
+/// What permissions of a server's tools hold for, as a text to be hashed: its label with what it runs or reaches,
+/// whatever its credentials are. `None` for a server in this process.
+pub fn place(spec: &ServerSpec) -> Option<String> {
+    Some(json!([&*spec.name, signature(spec, &[])?]).to_string())
+}
+
+/// A text as a part of a file's name that says nothing about it.
+pub fn hashed(text: &str, key: &IdentityKey) -> String {
     let key = key.0.expose();
-    let text = definition(spec).to_string();
     let inner = Sha256::new().chain_update(key).chain_update([0]).chain_update(text).finalize();
     hex(&Sha256::new().chain_update(key).chain_update([1]).chain_update(inner).finalize())
 }

@@ -40,6 +40,8 @@ struct CellState<T> {
     /// Counts `list_changed`, so that a change during a fetch is not forgotten.
     changes: u64,
     flight: Option<watch::Receiver<Option<Outcome<T>>>>,
+    /// Generation and count of changes of the last fetch that has ended, however it ended.
+    tried: Option<(u64, u64)>,
     error: Option<McpError>,
     /// How long the server says that the list is fresh; wins over the host's setting.
     hint: Option<Duration>,
@@ -55,6 +57,7 @@ impl<T> Default for ListCell<T> {
                 fetched: None,
                 changes: 0,
                 flight: None,
+                tried: None,
                 error: None,
                 hint: None,
             }),
@@ -106,6 +109,12 @@ impl<T: Send + Sync + 'static> ListCell<T> {
         state.fetched = None;
     }
 
+    /// Whether the list was read, or tried to, since this client came and since it last changed.
+    pub fn was_tried(&self, generation: u64) -> bool {
+        let state = lock(&self.state);
+        state.tried == Some((generation, state.changes))
+    }
+
     /// Age of the list of this generation.
     pub fn age(&self, generation: u64) -> Option<Duration> {
         let state = lock(&self.state);
@@ -153,6 +162,7 @@ impl<T: Send + Sync + 'static> ListCell<T> {
     fn store(&self, generation: u64, changes: u64, outcome: Result<Vec<T>, McpError>) -> Outcome<T> {
         let mut state = lock(&self.state);
         state.flight = None;
+        state.tried = Some((generation, changes));
         match outcome {
             Ok(items) => {
                 state.known = Arc::new(items);

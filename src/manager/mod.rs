@@ -9,6 +9,8 @@ mod connectors;
 mod listing;
 pub mod options;
 mod persist;
+mod pinning;
+mod pins;
 pub mod prompts;
 mod raw;
 pub mod registry;
@@ -80,6 +82,8 @@ pub struct Manager {
     host: Arc<dyn Host>,
     rules: RwLock<Arc<Rules>>,
     memory: Mutex<Memory>,
+    /// Definitions of tools as they were approved.
+    pins: pins::Pins,
     /// Tools in the model's context.
     loaded: search::Loaded,
     /// Where configuration files are; `None` with `config: false`.
@@ -156,6 +160,7 @@ impl Manager {
             None => vec![file_uri(&options.cwd)],
         };
         let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
+        let pins = pins::Pins::new(options.pins, Arc::clone(&state));
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
@@ -164,6 +169,7 @@ impl Manager {
             tokens,
             rules: RwLock::default(),
             memory: Mutex::default(),
+            pins,
             loaded: search::Loaded::default(),
             places,
             verdicts: Verdicts::new(Arc::clone(&state), Weak::clone(this)),
@@ -324,7 +330,9 @@ impl Manager {
     fn rename(&self) {
         let connections: Vec<Connection> = self.table().values().cloned().collect();
         let rules = Arc::clone(&read(&self.rules));
+        let changes = self.examine_tools(&connections, &rules);
         let naming = registry::Naming {
+            pins: &self.pins,
             rules: &rules,
             limit: self.options.max_tool_name,
             ide_tools: &self.options.ide_tools,
@@ -334,6 +342,9 @@ impl Manager {
         *write(&self.registry) = Arc::new(registry);
         for finding in findings {
             self.diagnose_once(&finding);
+        }
+        for (server, change) in changes {
+            self.definition_changed(&server, change);
         }
     }
 
@@ -406,6 +417,7 @@ impl Manager {
         }
         *write(&self.registry) = Arc::default();
         self.verdicts.written().await;
+        self.pins.written().await;
         self.remove_output_dir();
         if let Some(predecessors) = &self.predecessors {
             predecessors.part();

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::audit;
+use super::pins::PinMode;
 use crate::call::budget::{DEFAULT_LIMIT, LargeOutput, OutputLimit};
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
@@ -81,6 +82,8 @@ pub struct Options {
     pub reserved_names: Vec<String>,
     /// Questions the host answers.
     pub callbacks: Vec<QuestionKind>,
+    /// What a change of a tool's definition means; default `warn`. (SEC-06)
+    pub pins: PinMode,
     /// Where logins are kept.
     pub tokens: TokenChoice,
     /// Option names nobody knows.
@@ -190,6 +193,8 @@ const MAX_TOOL_NAME: usize = 64;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Variable that turns `sdkToolPrefix` off (NAM-06).
 const NO_PREFIX: &str = "CLAUDE_AGENT_SDK_MCP_NO_PREFIX";
+/// Values of `pinTools`.
+const PINS: [(&str, PinMode); 3] = [("warn", PinMode::Warn), ("ask", PinMode::Ask), ("off", PinMode::Off)];
 /// Values of `start`.
 const START: [(&str, StartPolicy); 3] =
     [("eager", StartPolicy::Eager), ("lazy", StartPolicy::Lazy), ("required", StartPolicy::Required)];
@@ -335,6 +340,7 @@ impl Options {
                 .copied()
                 .filter(|kind| callbacks.iter().any(|name| name == kind.callback()))
                 .collect(),
+            pins: choice(&members, "pinTools", &PINS)?.unwrap_or_default(),
             tokens: token_choice(&members, &callbacks)?,
             unknown,
             cwd,
@@ -366,7 +372,6 @@ fn check_the_rest(members: &Members<'_>) -> Result<(), McpError> {
     for name in ["toolConcurrency", "maxInputRounds"] {
         count(members, name, 1)?;
     }
-    choice(members, "pinTools", &[("warn", ()), ("ask", ()), ("off", ())])?;
     Ok(())
 }
 

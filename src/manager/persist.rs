@@ -12,7 +12,7 @@ use crate::config::{Places, Scope};
 use crate::error::{ErrorCode, McpError};
 
 /// Where something is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Persist {
     /// The person's own settings of this project.
@@ -93,15 +93,25 @@ impl Manager {
 
     /// Keeps an allow rule for one tool.
     pub(super) fn write_allow_rule(&self, persist: Persist, rule: String) -> Result<(), McpError> {
-        let place = match persist {
-            Persist::User => Place {
+        let edit = Edit::Add { list: vec!["permissions", "allow"], text: rule };
+        self.write(&self.rule_place(persist)?, &[edit]).map(drop)
+    }
+
+    /// Takes an allow rule for one tool out again.
+    pub(super) fn erase_allow_rule(&self, persist: Persist, rule: String) -> Result<(), McpError> {
+        let edit = Edit::Remove { list: vec!["permissions", "allow"], text: rule };
+        self.write(&self.rule_place(persist)?, &[edit]).map(drop)
+    }
+
+    fn rule_place(&self, persist: Persist) -> Result<Place, McpError> {
+        match persist {
+            Persist::User => Ok(Place {
                 path: self.places()?.user_settings().ok_or_else(no_home)?,
                 under: Vec::new(),
                 local: false,
-            },
-            Persist::Local | Persist::Project => self.local_place()?,
-        };
-        self.write(&place, &[Edit::Add { list: vec!["permissions", "allow"], text: rule }]).map(drop)
+            }),
+            Persist::Local | Persist::Project => self.local_place(),
+        }
     }
 
     fn server_place(&self, persist: Persist) -> Result<Place, McpError> {

@@ -53,6 +53,7 @@ impl Manager {
             Some(entry) => entry,
             None => self.find_tool(&target, &options, None).await?,
         };
+        let entry = self.with_current_definition(entry, &target, &options).await?;
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let arguments = arguments.unwrap_or("{}");

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use super::pins::{Pins, Standing};
 use super::resource_tools;
 use super::rules::Rules;
 use super::search::ToolIndex;
@@ -49,6 +50,8 @@ pub struct ToolEntry {
     pub decision: Decision,
     /// The rule that said so.
     pub rule: Option<String>,
+    /// What the pins say of it.
+    pub(super) standing: Standing,
     /// The output schema, compiled when it is first needed.
     pub output_schema: Option<ToolSchema>,
     /// The input schema, likewise.
@@ -67,8 +70,11 @@ impl ToolEntry {
         Verdict { decision: self.decision, rule: self.rule.as_deref() }
     }
 
-    /// What rules come to for this tool: those of resources may run where nobody says anything. (POL-09)
+    /// What rules come to for this tool: those of resources may run where nobody says anything (POL-09), and one
+    /// whose definition has changed is asked about (SEC-06).
     pub fn by_default<'a>(&self, verdict: Verdict<'a>) -> Verdict<'a> {
+        let exact = || name::build_tool_name(self.connection.name(), &self.definition().wire_name);
+        let verdict = self.standing.weigh(verdict, exact);
         match verdict.decision {
             Decision::Passthrough if self.kind != ToolKind::OfServer => {
                 Verdict { decision: Decision::Allow, rule: None }
@@ -101,6 +107,8 @@ impl PromptEntry {
 pub struct Naming<'a> {
     /// Permission rules.
     pub rules: &'a Rules,
+    /// Definitions as they were approved.
+    pub(super) pins: &'a Pins,
     /// Longest full name.
     pub limit: usize,
     /// Tools of editors that are taken over. (POL-10)
@@ -183,7 +191,7 @@ impl Registry {
             let own_name = own_names.as_ref().and_then(|own| own.names.get(index)?.as_deref());
             let name = own_name.and_then(|own| self.own_name(own, &full_name, findings));
             let schema = tools[index].output_schema.clone();
-            let entry = Arc::new(ToolEntry {
+            let mut entry = ToolEntry {
                 name: name.unwrap_or_else(|| Arc::clone(&full_name)),
                 full_name: Arc::clone(&full_name),
                 kind: ToolKind::OfServer,
@@ -192,9 +200,13 @@ impl Registry {
                 input_schema: ToolSchema::new(Arc::clone(&tools[index].input_schema), SchemaUse::Input),
                 tools: Arc::clone(&tools),
                 index,
-                decision: verdict.decision,
-                rule: verdict.rule.map(str::to_owned),
-            });
+                decision: Decision::Passthrough,
+                rule: None,
+                standing: naming.pins.standing(server, wire[index]),
+            };
+            let verdict = entry.by_default(verdict);
+            (entry.decision, entry.rule) = (verdict.decision, verdict.rule.map(str::to_owned));
+            let entry = Arc::new(entry);
             names.tool_index.insert(wire[index].to_owned(), names.tools.len());
             names.tools.push(Arc::clone(&entry));
             self.tools.insert(Arc::clone(&entry.name), Arc::clone(&entry));
@@ -250,6 +262,7 @@ impl Registry {
                 index,
                 decision: Decision::Passthrough,
                 rule: None,
+                standing: Standing { pinned: true, ..Standing::default() },
             };
             let verdict = entry.by_default(naming.rules.decide(connection.spec(), base));
             (entry.decision, entry.rule) = (verdict.decision, verdict.rule.map(str::to_owned));

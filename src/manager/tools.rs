@@ -26,6 +26,7 @@ use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::permission::Remember;
 use crate::protocol::negotiation::HEADER_MISMATCH;
+use crate::protocol::tool::ToolDefinition;
 use crate::runtime;
 
 /// Which tool is meant.
@@ -174,6 +175,7 @@ impl Manager {
         if view.is_some_and(|view| !view.has(&entry)) {
             return Err(Self::no_such_tool_here(target));
         }
+        let entry = self.with_current_definition(entry, target, &options).await?;
         self.loaded_in(view.map(|view| &**view)).add(&entry);
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
@@ -267,22 +269,29 @@ impl Manager {
             arguments: rewritten.as_deref().unwrap_or(arguments),
             decision: verdict.decision,
             rule: verdict.rule,
+            changed_since: entry.standing.changed.as_deref(),
         };
         let keeper = Gatekeeper {
             host,
             memory: view.map_or(&self.memory, |view| &view.memory),
             patience,
-            keep: &|remember| self.keep_permission(remember, server, &tool.wire_name),
+            keep: &|remember| self.keep_permission(remember, server, tool),
         };
-        Ok(pass(passage, keeper, deadline).await?.or(rewritten))
+        let passed = pass(passage, keeper, deadline).await?;
+        self.pin_passed(entry);
+        Ok(passed.or(rewritten))
     }
 
     /// Writes an allow rule for one tool to a settings file; a failure is told, the call goes on. (POL-08)
-    fn keep_permission(&self, remember: Remember, server: &str, tool: &str) {
+    fn keep_permission(&self, remember: Remember, server: &str, tool: &ToolDefinition) {
         let persist = if remember == Remember::User { Persist::User } else { Persist::Local };
-        if let Err(error) = self.write_allow_rule(persist, crate::name::build_tool_name(server, tool)) {
-            let message = format!("the permission holds for this session only: {}", error.message());
-            self.diagnose(&Diagnostic::warning("PERMISSION_NOT_KEPT", message).on(server));
+        let rule = crate::name::build_tool_name(server, &tool.wire_name);
+        match self.write_allow_rule(persist, rule) {
+            Ok(()) => self.note_kept(server, tool, persist),
+            Err(error) => {
+                let message = format!("the permission holds for this session only: {}", error.message());
+                self.diagnose(&Diagnostic::warning("PERMISSION_NOT_KEPT", message).on(server));
+            }
         }
     }
 

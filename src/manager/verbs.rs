@@ -51,6 +51,12 @@ struct OfServer {
 }
 
 #[derive(Deserialize)]
+struct OfTool {
+    server: String,
+    tool: String,
+}
+
+#[derive(Deserialize)]
 struct MaybeServer {
     #[serde(default)]
     server: Option<String>,
@@ -302,6 +308,11 @@ impl Manager {
             }
             "startTool" | "resumeTask" | "cancelTask" | "listTasks" => {
                 self.run_task_verb(verb, payload, progress).await
+            }
+            "approveTool" => {
+                let OfTool { server, tool } = read(payload)?;
+                self.approve_tool(&server, &tool).await?;
+                Ok(nothing())
             }
             "listPrompts" => {
                 Ok(self.list_prompts(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())

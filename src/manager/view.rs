@@ -141,6 +141,13 @@ impl Manager {
         Ok(id)
     }
 
+    /// Drops what views remember of a tool.
+    pub(super) fn forget_in_views(&self, server: &str, tool: &str) {
+        for view in lock(&self.views).open.values() {
+            lock(&view.memory).forget(server, tool);
+        }
+    }
+
     /// Forgets a view.
     pub fn close_view(&self, id: u32) {
         lock(&self.views).open.remove(&id);
