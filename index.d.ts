@@ -453,6 +453,11 @@ export interface McpManagerOptions {
    * too, until a call was answered with `allow` or `approveTool` was called. `off`: nothing is pinned.
    */
   pinTools?: 'warn' | 'ask' | 'off';
+  /**
+   * The host renders the views of MCP Apps (`io.modelcontextprotocol/ui`): servers are told, and a `ui://` resource of
+   * another type than `text/html;profile=mcp-app` is `RESULT_INVALID`. Default `false`.
+   */
+  apps?: boolean;
   /** Most pages of one list. Default 1000. Above it: `LIST_LIMIT`. */
   maxListPages?: number;
   /** Most items of one list. Default 50 000. Above it: `LIST_LIMIT`. */
@@ -992,8 +997,15 @@ export interface Tool {
   classification: 'search' | 'read' | 'unknown';
   /** The server's annotations. */
   annotations: ToolAnnotations;
-  /** `_meta` of the tool. */
+  /** `_meta` of the tool, cleaned. */
   meta?: JsonObject;
+  /** What `_meta` says of the tool's view (MCP Apps), its older form included. */
+  ui?: {
+    /** A `ui://` resource: read it with `readResource`; it need not be listed. */
+    resourceUri?: string;
+    /** Who may call the tool: the model, the server's own app, or both. */
+    visibility: ('model' | 'app')[];
+  };
   /** Icons of the tool; never fetched here. */
   icons?: JsonObject[];
 }
@@ -1136,6 +1148,8 @@ export interface PromptResult {
 
 /** A resource of a connected server. */
 export interface Resource {
+  /** `_meta` of the server, cleaned. */
+  meta?: JsonObject;
   /** Its URI. */
   uri: string;
   /** Its name. */
@@ -1240,6 +1254,8 @@ export interface ResourceContent {
   data?: Uint8Array;
   /** Size of the blob in bytes. */
   bytes?: number;
+  /** `_meta` of this content as the server sent it, for whoever shows it; a view's `ui.csp` and `ui.permissions` stand here. */
+  meta?: JsonObject;
   /** Name of the server. */
   server: string;
 }
@@ -1265,6 +1281,11 @@ export interface CallOptions {
   toolErrors?: 'throw' | 'return';
   /** Merged into `_meta` of the request; keys of the protocol cannot be overridden. */
   meta?: JsonObject;
+  /**
+   * Name of the server whose app (MCP Apps) makes a tool call: it reaches only tools that this very server offers to
+   * apps. Without it a call counts as a model's, and tools that are meant for apps alone are `PERMISSION_DENIED`.
+   */
+  app?: string;
 }
 
 /** Options of a call in the background. */
@@ -1560,6 +1581,8 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
     server?: string;
     /** Only those that belong into the model's context now: marked `alwaysLoad`, by the tool or its server, or found by {@link McpManager.searchTools} or called before in this manager or view. Default `false`. */
     loaded?: boolean;
+    /** Those that servers offer to their own apps, in place of those for the model. Default `false`. */
+    app?: boolean;
     /** Stops waiting. */
     signal?: AbortSignal;
   }): Promise<Tool[]>;

@@ -253,10 +253,11 @@ class McpManager extends EventEmitter {
   // ── tools ──────────────────────────────────────────────────────────────────────────────────────────────
   async listTools(options) {
     check.optionalObject(options, 'options');
-    const { server, loaded } = options ?? {};
+    const { server, loaded, app } = options ?? {};
     if (server !== undefined) check.string(server, 'options.server');
     check.optionalBoolean(loaded, 'options.loaded');
-    return this.#ask('listTools', { server, loaded }, options);
+    check.optionalBoolean(app, 'options.app');
+    return this.#ask('listTools', { server, loaded, app }, options);
   }
 
   async searchTools(query, options) {
@@ -736,22 +737,23 @@ const PERSIST = ['local', 'project', 'user'];
 
 /** Limits of a call; nothing where none is given. */
 function limits(options) {
-  const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options ?? {};
-  return { timeoutMs, maxTotalTimeoutMs, meta, view };
+  const { timeoutMs, maxTotalTimeoutMs, meta, app, [VIEW]: view } = options ?? {};
+  return { timeoutMs, maxTotalTimeoutMs, meta, app, view };
 }
 
 function callLimits(options) {
   if (options === undefined) return undefined;
-  const { timeoutMs, maxTotalTimeoutMs, meta, [VIEW]: view } = options;
+  const { timeoutMs, maxTotalTimeoutMs, meta, app, [VIEW]: view } = options;
   if (
     timeoutMs === undefined &&
     maxTotalTimeoutMs === undefined &&
     meta === undefined &&
+    app === undefined &&
     view === undefined
   ) {
     return undefined;
   }
-  return check.json({ timeoutMs, maxTotalTimeoutMs, meta, view }, 'options');
+  return check.json({ timeoutMs, maxTotalTimeoutMs, meta, app, view }, 'options');
 }
 
 /** Puts the strings that came outside of the JSON text in their places. */

@@ -131,6 +131,7 @@ function options(value) {
     optionalFunction(value.hooks?.[name], `options.hooks.${name}`);
   }
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
+  optionalBoolean(value.apps, 'options.apps');
   optionalObject(value.hooks, 'options.hooks');
   for (const [name, hook] of Object.entries(value.hooks ?? {}))
     optionalFunction(hook, `options.hooks.${name}`);
@@ -160,6 +161,7 @@ function callOptions(value) {
   optionalFunction(value.onProgress, 'options.onProgress');
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
   optionalObject(value.meta, 'options.meta');
+  optionalString(value.app, 'options.app');
   if (value.signal !== undefined) signal(value.signal);
 }
 

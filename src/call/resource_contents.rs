@@ -74,7 +74,8 @@ impl Mapping<'_> {
             self.oddities.add("RESULT_ODD", "an element of contents is not an object");
             return Ok(());
         }
-        let [uri, mime_type, text, blob] = json_scan::pick(element, ["uri", "mimeType", "text", "blob"]);
+        let names = ["uri", "mimeType", "text", "blob", "_meta"];
+        let [uri, mime_type, text, blob, meta] = json_scan::pick(element, names);
         let uri = uri.and_then(json_scan::decode).unwrap_or_else(|| self.rules.subject.into());
         let mime_type = mime_type.and_then(json_scan::decode);
         let mut out = format!(r#"{{"uri":{}"#, json_scan::quote(&clean_str_lossy(&uri)));
@@ -88,6 +89,10 @@ impl Mapping<'_> {
             (None, None) => {
                 self.oddities.add("RESULT_ODD", "an element of contents has neither text nor blob");
             }
+        }
+        // As it came: it is for the program that shows the resource, not for a model (mcp:APP-06).
+        if let Some(meta) = meta.filter(|value| json_scan::kind(value) == Kind::Object) {
+            member(&mut out, "meta", meta);
         }
         member(&mut out, "server", &json_scan::quote(self.rules.server));
         out.push('}');

@@ -54,6 +54,7 @@ pub fn features_of(host: &dyn Host) -> ClientFeatures {
         sampling: model,
         sampling_tools: model,
         tasks: true,
+        apps: false,
     }
 }
 

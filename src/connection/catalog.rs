@@ -212,7 +212,8 @@ impl Catalog {
     /// What is known of a server before it runs.
     pub(super) fn recalled(manifest: Option<&Manifest>, spec: &ServerSpec, classifier: &Classifier) -> Self {
         let catalog = Self::default();
-        let (tools, prompts) = manifest.map(|manifest| manifest.recall(&spec.name, classifier)).unwrap_or_default();
+        let (tools, prompts) =
+            manifest.map(|manifest| manifest.recall(&spec.name, classifier)).unwrap_or_default();
         if let Some(mut tools) = tools {
             tools.retain(|tool| spec.tools.admits(&tool.wire_name));
             catalog.tools.preset(tools);

@@ -46,8 +46,7 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
             let pages = fetch(&owner, &live, "tools/list", "tools", ServerCapability::Tools).await?;
             owner.catalog.tools.set_hint(hint_of(&live, &pages));
             let classifier = &owner.settings.classifier;
-            let (mut tools, findings) =
-                tool::map_tools(&owner.spec.name, &pages.items("tools"), classifier);
+            let (mut tools, findings) = tool::map_tools(&owner.spec.name, &pages.items("tools"), classifier);
             let filter = &owner.spec.tools;
             tools.retain(|tool| filter.admits(&tool.wire_name));
             report(&owner, findings);

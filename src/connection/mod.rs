@@ -184,11 +184,7 @@ impl Connection {
         let shared = Arc::new(Shared {
             redactor: parts.spec.redactor(),
             proofs: RwLock::default(),
-            catalog: Catalog::recalled(
-                parts.manifest.as_ref(),
-                &parts.spec,
-                &parts.settings.classifier,
-            ),
+            catalog: Catalog::recalled(parts.manifest.as_ref(), &parts.spec, &parts.settings.classifier),
             access: Access::of(&parts.spec, &parts.settings, &parts.host, &parts.tokens),
             subscriptions: Subscriptions::default(),
             skills: SkillShelf::default(),

@@ -23,14 +23,15 @@ impl Manager {
         server: Option<&str>,
         view: Option<u32>,
         loaded: bool,
+        caller: Caller,
     ) -> Result<String, McpError> {
         let view = self.view(view)?;
         let view = view.as_deref();
         let shown = self.tools_fetched(server, view).await?;
         let registry = self.registry();
         let entries = shown.iter().flat_map(|connection| registry.tools_of(connection.name()));
-        let wanted =
-            entries.filter(|entry| is_offered(entry, view) && (!loaded || self.is_loaded(entry, view)));
+        let wanted = entries
+            .filter(|entry| is_offered(entry, view, caller) && (!loaded || self.is_loaded(entry, view)));
         Ok(tools_json(wanted))
     }
 
@@ -113,8 +114,31 @@ pub(super) fn not_in_view(server: &str) -> McpError {
     McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
 }
 
-/// Whether a tool is offered: neither a rule nor the view takes it away (POL-06, BEY-01).
-pub(super) fn is_offered(entry: &ToolEntry, view: Option<&View>) -> bool {
+/// Who is to call a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// A model.
+    Model,
+    /// The app of the tool's server.
+    App,
+}
+
+impl Caller {
+    /// Whether the server offers the tool to this caller (mcp:APP-03, 04).
+    pub(super) fn sees(self, entry: &ToolEntry) -> bool {
+        let visibility = entry.definition().visibility;
+        match self {
+            Caller::Model => visibility.model,
+            Caller::App => visibility.app,
+        }
+    }
+}
+
+/// Whether a tool is offered: neither a rule nor the view takes it away (POL-06, BEY-01), nor its server.
+pub(super) fn is_offered(entry: &ToolEntry, view: Option<&View>, caller: Caller) -> bool {
+    if !caller.sees(entry) {
+        return false;
+    }
     match view {
         None => entry.decision != Decision::Deny,
         Some(view) => view.has(entry) && view.decide(entry).decision != Decision::Deny,

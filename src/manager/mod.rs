@@ -50,6 +50,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::post::PostOffice;
 use crate::host::{Host, HostEvent};
 use crate::permission::Memory;
+use crate::protocol::capability::ClientFeatures;
 use crate::protocol::version::Era;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
@@ -291,7 +292,8 @@ impl Manager {
         let mut settings = self.options.connection.clone();
         settings.clocks = settings.clocks.with(&spec.timeouts);
         settings.start = spec.start.unwrap_or(settings.start);
-        settings.introduction.features = features_of(self.post.as_ref());
+        settings.introduction.features =
+            ClientFeatures { apps: self.options.apps, ..features_of(self.post.as_ref()) };
         settings.gate = self.gate.clone();
         settings.predecessors = self.predecessors.clone();
         settings.account = self.account.clone().map(|account| account as Arc<dyn Authorizer>);

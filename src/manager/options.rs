@@ -26,8 +26,8 @@ use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
-use crate::protocol::classify::{Classifier, OwnNames};
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
+use crate::protocol::classify::{Classifier, OwnNames};
 use crate::protocol::sanitize::Sanitize;
 use crate::secret::{SafeUrl, Secret};
 use crate::state_dir::StateDir;
@@ -84,6 +84,8 @@ pub struct Options {
     pub callbacks: Vec<QuestionKind>,
     /// What a change of a tool's definition means; default `warn`. (SEC-06)
     pub pins: PinMode,
+    /// Whether the host renders the views of MCP Apps; default false. (BEY-12)
+    pub apps: bool,
     /// Where logins are kept.
     pub tokens: TokenChoice,
     /// Option names nobody knows.
@@ -160,6 +162,7 @@ const KNOWN: &[&str] = &[
     "remoteConcurrency",
     "toolConcurrency",
     "catalogTtlMs",
+    "apps",
     "classification",
     "retry",
     "http",
@@ -341,6 +344,7 @@ impl Options {
                 .filter(|kind| callbacks.iter().any(|name| name == kind.callback()))
                 .collect(),
             pins: choice(&members, "pinTools", &PINS)?.unwrap_or_default(),
+            apps: take(&members, "apps")?.unwrap_or(false),
             tokens: token_choice(&members, &callbacks)?,
             unknown,
             cwd,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::registry::{ToolEntry, ToolKind};
-use super::tools::{Call, CallOptions, ToolTarget, check_depth, tool_params};
+use super::tools::{Call, CallOptions, ToolTarget, check_caller, check_depth, tool_params};
 use crate::connection::Connection;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;
@@ -54,6 +54,7 @@ impl Manager {
             None => self.find_tool(&target, &options, None).await?,
         };
         let entry = self.with_current_definition(entry, &target, &options).await?;
+        check_caller(&entry, options.app.as_deref())?;
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let arguments = arguments.unwrap_or("{}");

@@ -94,6 +94,7 @@ impl Manager {
                 progress: options.progress.clone(),
                 meta: options.meta.clone(),
                 view: options.view,
+                app: None,
             };
             let server = entry.connection.name();
             let contents = self.read_resource(server, &wanted.uri, BlobMode::File, options).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Manager;
-use super::tools::CallOptions;
+use super::tools::{CallOptions, shown};
 use super::view::View;
 use crate::call::output::OutputRules;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
@@ -12,6 +12,7 @@ use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
+use crate::protocol::app;
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
 
 /// Which of the two lists.
@@ -60,6 +61,13 @@ impl Manager {
         let connection = self.connection(server).await?;
         let wire_uri = wire_uri(&connection, uri);
         let text = self.plain_request(&connection, "resources/read", &[("uri", &wire_uri)], options).await?;
+        if self.options.apps
+            && app::is_view(uri)
+            && let Some(kind) = app::wrong_type(&text)
+        {
+            let message = format!("{} is no view: its type is \"{}\"", shown(uri), shown(&kind));
+            return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
+        }
         let output_dir = || self.output_directory();
         let rules = OutputRules::new(server, uri, self.options.sanitize_results, &output_dir);
         let mapped = map_resource_contents(&text, blobs, &rules).map_err(|error| error.on(server))?;

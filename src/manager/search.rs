@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use super::Manager;
-use super::listing::{is_offered, tools_json};
+use super::listing::{Caller, is_offered, tools_json};
 use super::registry::{Registry, ToolEntry};
 use super::view::View;
 use crate::connection::Connection;
@@ -97,7 +97,9 @@ impl Manager {
             Query::Words(_) => limit.unwrap_or(DEFAULT_LIMIT),
         };
         let mut found = registry.index().find(&query, &registry);
-        found.retain(|entry| shown.contains(entry.connection.name()) && is_offered(entry, view));
+        found.retain(|entry| {
+            shown.contains(entry.connection.name()) && is_offered(entry, view, Caller::Model)
+        });
         found.truncate(most);
         for entry in &found {
             self.loaded_in(view).add(entry);

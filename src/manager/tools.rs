@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Manager;
 use super::audit::shown_arguments;
+use super::listing::Caller;
 use super::persist::Persist;
 use super::registry::{ToolEntry, ToolKind};
 use super::view::View;
@@ -56,6 +57,8 @@ pub struct CallOptions {
     pub meta: Option<String>,
     /// The view that calls.
     pub view: Option<u32>,
+    /// The server whose app calls; a model without one.
+    pub app: Option<String>,
 }
 
 /// A call under way, once it is known of which tool.
@@ -176,6 +179,7 @@ impl Manager {
             return Err(Self::no_such_tool_here(target));
         }
         let entry = self.with_current_definition(entry, target, &options).await?;
+        check_caller(&entry, options.app.as_deref())?;
         self.loaded_in(view.map(|view| &**view)).add(&entry);
         let clocks = entry.connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
@@ -502,6 +506,24 @@ impl Manager {
         let what = format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
         unknown(ErrorCode::ToolUnknown, what, registry.tools_like(name))
     }
+}
+
+/// A tool is called by whom its server offers it to: apps reach only their own server, and models no tool that is
+/// meant for apps alone (mcp:APP-03, 04).
+pub(super) fn check_caller(entry: &ToolEntry, app: Option<&str>) -> Result<(), McpError> {
+    let server = entry.connection.name();
+    let why = match app {
+        None if Caller::Model.sees(entry) => return Ok(()),
+        None => "its server offers it to its own app alone (option app)".to_owned(),
+        Some(app) if app != server => format!("it is not a tool of \"{}\", whose app calls it", shown(app)),
+        Some(_) if Caller::App.sees(entry) => return Ok(()),
+        Some(_) => "its server does not offer it to its app".to_owned(),
+    };
+    let message = format!("{} is refused: {why}", entry.full_name);
+    Err(McpError::new(ErrorCode::PermissionDenied, message).on(server).with(|facts| {
+        facts.layer = Some(PermissionLayer::Rule);
+        facts.rule = Some("_meta.ui.visibility".to_owned());
+    }))
 }
 
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).

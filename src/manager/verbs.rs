@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Manager;
 use super::configuration::AddOptions;
+use super::listing::Caller;
 use super::persist::Persist;
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
@@ -73,6 +74,8 @@ struct Limits {
     meta: Option<Box<RawValue>>,
     #[serde(default)]
     view: Option<u32>,
+    #[serde(default)]
+    app: Option<String>,
 }
 
 fn millis(value: Option<f64>) -> Option<Duration> {
@@ -89,6 +92,7 @@ impl Limits {
             progress,
             meta: self.meta.map(|meta| meta.get().to_owned()),
             view: self.view,
+            app: self.app,
         }
     }
 }
@@ -166,6 +170,8 @@ struct WantedTools {
     view: Option<u32>,
     #[serde(default)]
     loaded: bool,
+    #[serde(default)]
+    app: bool,
 }
 
 #[derive(Deserialize)]
@@ -300,7 +306,9 @@ impl Manager {
             }
             "listTools" => {
                 let wanted: WantedTools = read(payload)?;
-                Ok(self.list_tools(wanted.server.as_deref(), wanted.view, wanted.loaded).await?.into())
+                let caller = if wanted.app { Caller::App } else { Caller::Model };
+                let WantedTools { server, view, loaded, .. } = wanted;
+                Ok(self.list_tools(server.as_deref(), view, loaded, caller).await?.into())
             }
             "searchTools" => {
                 let Search { query, limit, view } = read(payload)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::app;
 use super::definition::{DESCRIPTION_LIMIT, TITLE_LIMIT, cut};
 use super::skill;
 use super::task::EXTENSION;
@@ -246,6 +247,8 @@ pub struct ClientFeatures {
     /// Tasks are understood: questions of a server may run as such (2025-11-25), calls may be answered with such
     /// (2026-07-28, where the server has the extension too).
     pub tasks: bool,
+    /// Views of MCP Apps are rendered (mcp:APP-01).
+    pub apps: bool,
 }
 
 impl ClientFeatures {
@@ -271,6 +274,7 @@ impl ClientFeatures {
         if self.tasks {
             parts.extend(self.tasks_json(era));
         }
+        parts.extend(self.extensions_json(era));
         format!("{{{}}}", parts.join(","))
     }
 
@@ -279,9 +283,17 @@ impl ClientFeatures {
         self.tasks && (self.elicitation_form || self.elicitation_url || self.sampling)
     }
 
+    fn extensions_json(self, era: Era) -> Option<String> {
+        let tasks = (self.tasks && era == Era::Modern).then(|| format!(r#""{EXTENSION}":{{}}"#));
+        let apps = self.apps.then(|| app::DECLARATION.to_owned());
+        let extensions: Vec<String> = tasks.into_iter().chain(apps).collect();
+        (!extensions.is_empty()).then(|| format!(r#""extensions":{{{}}}"#, extensions.join(",")))
+    }
+
+    /// What the handshake era has of tasks; later they are an extension.
     fn tasks_json(self, era: Era) -> Option<String> {
         if era == Era::Modern {
-            return Some(format!(r#""extensions":{{"{EXTENSION}":{{}}}}"#));
+            return None;
         }
         let elicitation = self.elicitation_form || self.elicitation_url;
         let elicitation = elicitation.then_some(r#""elicitation":{"create":{}}"#);

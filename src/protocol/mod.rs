@@ -3,6 +3,7 @@
 //! Everything here is pure: text in, text and findings out. Payloads stay JSON text and are looked into only as
 //! deep as a rule needs; JavaScript parses them, so keys such as `__proto__` are never set on anything (SEC-04).
 
+pub mod app;
 pub mod capability;
 pub mod classify;
 pub mod content;

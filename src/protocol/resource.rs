@@ -42,8 +42,9 @@ pub fn map_templates(server: &str, raws: &[&RawValue]) -> (Vec<ResourceDefinitio
 }
 
 fn map_entry(draft: &mut Draft<'_>, address: &'static str) -> Result<ResourceDefinition, Rejection> {
-    let names = [address, "name", "title", "description", "mimeType", "size", "annotations"];
-    let [uri, name, title, description, mime_type, size, annotations] = json_scan::pick(draft.raw, names);
+    let names = [address, "name", "title", "description", "mimeType", "size", "annotations", "_meta"];
+    let [uri, name, title, description, mime_type, size, annotations, meta] =
+        json_scan::pick(draft.raw, names);
     let (wire_uri, uri) = draft.name(uri, address)?;
     let mut body = Body::default();
     body.text(address, &uri);
@@ -59,6 +60,9 @@ fn map_entry(draft: &mut Draft<'_>, address: &'static str) -> Result<ResourceDef
         if let Some(annotations) = annotations.filter(|value| json_scan::kind(value) == Kind::Object) {
             body.raw("annotations", &draft.json(annotations)?);
         }
+    }
+    if let Some(meta) = meta.filter(|value| json_scan::kind(value) == Kind::Object) {
+        body.raw("meta", &draft.json(meta)?);
     }
     body.text("server", draft.server);
     Ok(ResourceDefinition { wire_uri, uri, json: format!("{{{}}}", body.0) })
@@ -111,7 +115,7 @@ mod tests {
         assert!(list[0].json.contains(r#""size":9007199254740993"#), "B-112");
         let seen = values(&list);
         assert_eq!(seen[0]["annotations"], json!({"priority": 1}));
-        assert_eq!(seen[0].get("_meta"), None);
+        assert_eq!((&seen[0]["meta"], seen[0].get("_meta")), (&json!({"x": 1}), None), "mcp:APP-06");
         assert_eq!(seen[1], json!({"uri": "x:y", "name": "x:y", "server": "srv"}));
     }
 

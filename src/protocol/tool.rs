@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::app::{ToolView, Visibility};
 use super::classify::{Classification, Classifier};
 use super::definition::{
-    Body, DESCRIPTION_LIMIT, Draft, Listed, Named, Rejection, TITLE_LIMIT, cut, map_all,
+    Body, DESCRIPTION_LIMIT, Draft, Listed, Named, Rejection, TITLE_LIMIT, WIRE_NAME_LIMIT, cut, map_all,
 };
 use super::header_mirror::{HeaderMirrors, read_mirrors};
 use super::restore::ArgumentRestore;
@@ -69,6 +70,8 @@ pub struct ToolDefinition {
     pub always_load: bool,
     /// Words for the search.
     pub search_hint: Option<String>,
+    /// Who may call it (mcp:APP-03).
+    pub visibility: Visibility,
     /// Whether the tool runs as a task.
     pub task_support: TaskSupport,
     /// Arguments that are mirrored in headers, or why the annotations are invalid (mcp:HDR-14).
@@ -137,7 +140,8 @@ fn map_tool(draft: &mut Draft<'_>, classifier: &Classifier) -> Result<ToolDefini
     body.flag("alwaysLoad", loading.always_load);
     body.text("classification", classification.as_str());
     body.raw("annotations", &public_annotations(draft, annotations)?);
-    write_meta_and_icons(draft, &mut body)?;
+    let visibility = write_meta_and_view(draft, &mut body)?;
+    write_icons(draft, &mut body)?;
     Ok(ToolDefinition {
         wire_name,
         name,
@@ -151,6 +155,7 @@ fn map_tool(draft: &mut Draft<'_>, classifier: &Classifier) -> Result<ToolDefini
         restore: schema.restore,
         always_load: loading.always_load,
         search_hint: loading.search_hint,
+        visibility,
         task_support: read_task_support(execution),
         header_mirrors: read_mirrors(input.unwrap_or("{}")),
     })
@@ -306,11 +311,25 @@ fn read_task_support(execution: Option<&str>) -> TaskSupport {
     }
 }
 
-fn write_meta_and_icons(draft: &mut Draft<'_>, body: &mut Body) -> Result<(), Rejection> {
-    let [meta, icons] = json_scan::pick(draft.raw, ["_meta", "icons"]);
-    if let Some(meta) = meta.filter(|value| json_scan::kind(value) == Kind::Object) {
+/// `_meta` as the server wrote it, but for cleaning, and what it says of a view.
+fn write_meta_and_view(draft: &mut Draft<'_>, body: &mut Body) -> Result<Visibility, Rejection> {
+    let meta = member(draft.raw, "_meta").filter(|value| json_scan::kind(value) == Kind::Object);
+    if let Some(meta) = meta {
         body.raw("meta", &draft.json(meta)?);
     }
+    let Some(view) = ToolView::read(meta) else { return Ok(Visibility::default()) };
+    let mut ui = Body::default();
+    ui.optional_text("resourceUri", view.resource, WIRE_NAME_LIMIT);
+    let Visibility { model, app } = view.visibility;
+    let who = [(model, "\"model\""), (app, "\"app\"")];
+    let who: Vec<&str> = who.into_iter().filter_map(|(yes, word)| yes.then_some(word)).collect();
+    ui.raw("visibility", &format!("[{}]", who.join(",")));
+    body.raw("ui", &format!("{{{}}}", ui.0));
+    Ok(view.visibility)
+}
+
+fn write_icons(draft: &mut Draft<'_>, body: &mut Body) -> Result<(), Rejection> {
+    let icons = member(draft.raw, "icons");
     let Some(icons) = icons.filter(|value| json_scan::kind(value) == Kind::Array) else { return Ok(()) };
     let (safe, unsafe_ones): (Vec<&str>, Vec<&str>) =
         json_scan::elements(icons).partition(|icon| is_safe_icon(icon));

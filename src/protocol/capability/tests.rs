@@ -127,6 +127,7 @@ fn pro_04_initialize_declares_what_is_served() {
         sampling: true,
         sampling_tools: true,
         tasks: false,
+        apps: false,
     };
     assert_eq!(
         serde_json::from_str::<Value>(&all.to_json(Era::Legacy)).unwrap(),
@@ -137,6 +138,14 @@ fn pro_04_initialize_declares_what_is_served() {
         json!({}),
         "the modern era has no list_changed for roots"
     );
+    let apps = ClientFeatures { apps: true, ..ClientFeatures::default() };
+    for era in [Era::Legacy, Era::Modern] {
+        assert_eq!(
+            serde_json::from_str::<Value>(&apps.to_json(era)).unwrap(),
+            json!({"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}),
+            "mcp:APP-01"
+        );
+    }
     let url = ClientFeatures { elicitation_url: true, ..ClientFeatures::default() };
     assert_eq!(url.to_json(Era::Legacy), r#"{"elicitation":{"url":{}}}"#);
 }
