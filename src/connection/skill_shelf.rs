@@ -73,7 +73,7 @@ impl SkillShelf {
     pub fn kept(&self, generation: u64, listed: &SkillFile) -> Option<Arc<[u8]>> {
         let kept = lock(&self.files);
         let mut files = kept.files.iter().filter(|_| kept.generation == generation);
-        files.find(|(one, _)| one == listed).map(|(_, file)| file.clone())
+        files.find(|(one, _)| one == listed).map(|(_, file)| Arc::clone(file))
     }
 }
 
@@ -108,11 +108,11 @@ mod tests {
         let listed = |uri: &str, size: u64| SkillFile { uri: uri.to_owned(), digest: [1; 32], size };
         let file: Arc<[u8]> = Arc::from(&b"x"[..]);
         let (a, b) = (listed("a", MOST_BYTES - 1), listed("b", 2));
-        shelf.keep(1, &a, file.clone());
-        assert_eq!(shelf.kept(1, &a), Some(file.clone()));
+        shelf.keep(1, &a, Arc::clone(&file));
+        assert_eq!(shelf.kept(1, &a), Some(Arc::clone(&file)));
         assert_eq!(shelf.kept(2, &a), None, "another client");
         assert_eq!(shelf.kept(1, &SkillFile { digest: [2; 32], ..a.clone() }), None, "another digest");
-        shelf.keep(1, &b, file.clone());
+        shelf.keep(1, &b, Arc::clone(&file));
         assert_eq!((shelf.kept(1, &a), shelf.kept(1, &b)), (None, Some(file)), "the oldest goes");
     }
 }

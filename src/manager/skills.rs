@@ -28,6 +28,19 @@ use crate::protocol::capability;
 use crate::protocol::content::LARGE_TEXT_BYTES;
 use crate::protocol::skill::{FileContent, MOST_BYTES, Refusal, SkillDefinition, content_of, map_skills};
 
+/// A file of a loaded skill that is wanted.
+#[derive(Debug)]
+pub struct WantedFile {
+    /// Server.
+    pub server: String,
+    /// URI of the skill.
+    pub skill: String,
+    /// Path below its directory, or a URI.
+    pub path: String,
+    /// As bytes instead of text.
+    pub bytes: bool,
+}
+
 /// One load or read under way.
 struct Visit<'a> {
     connection: &'a Connection,
@@ -145,27 +158,25 @@ impl Manager {
     /// `SKILL_UNKNOWN` where the skill was not loaded, `SKILL_REFUSED` with `data.reason`, and those of any request.
     pub async fn read_skill_file(
         &self,
-        server: &str,
-        skill: &str,
-        reference: &str,
-        bytes: bool,
+        wanted: &WantedFile,
         options: CallOptions,
     ) -> Result<Answer, McpError> {
+        let WantedFile { server, skill, path, bytes } = wanted;
         let connection = self.connection(server).await?;
         let entry = connection.skill_shelf().held(skill).ok_or_else(|| {
             let message = format!("the skill {} is not held any more; load it again", shown(skill));
             McpError::new(ErrorCode::SkillUnknown, message).on(server)
         })?;
         let visit = self.visit(&connection, &options).await?;
-        let read = self.read_verified(&visit, &entry, reference).await;
+        let read = self.read_verified(&visit, &entry, path).await;
         let file = read.map_err(|trouble| trouble.into_error(server))?;
-        if bytes {
+        if *bytes {
             let mut members = String::new();
             push_member(&mut members, "data", &format!("\"{}\"", STANDARD.encode(&file)));
             return Ok(format!("[{{{members}}}]").into());
         }
         let text = std::str::from_utf8(&file).map_err(|_| {
-            let message = format!("{} is not text; read it as bytes (readBytes)", shown(reference));
+            let message = format!("{} is not text; read it as bytes (readBytes)", shown(path));
             refused(&Refusal::new("binary", message), server)
         })?;
         self.with_text(String::new(), text.to_owned())
@@ -223,8 +234,8 @@ impl Manager {
                 Err(McpError::new(ErrorCode::SkillUnknown, what).on(connection.name()))
             }
             (None, _) => {
-                let names = skills.iter().map(|skill| skill.name.as_str());
-                let suggestions = crate::name::near_misses(wanted, names, 3);
+                let known = skills.iter().map(|skill| skill.name.as_str());
+                let suggestions = crate::name::near_misses(wanted, known, 3);
                 let what = format!("the server lists no skill \"{}\"", shown(wanted));
                 Err(unknown(ErrorCode::SkillUnknown, what, suggestions).on(connection.name()))
             }
@@ -294,8 +305,8 @@ impl Manager {
         reference: &str,
     ) -> Result<Arc<[u8]>, Trouble> {
         let (uri, listed) = entry.find(reference)?;
-        let shelf = visit.connection.skill_shelf();
-        if let Some(file) = listed.and_then(|listed| shelf.kept(visit.live.generation, listed)) {
+        let loaded = visit.connection.skill_shelf();
+        if let Some(file) = listed.and_then(|listed| loaded.kept(visit.live.generation, listed)) {
             return Ok(file);
         }
         let answer = visit.ask("resources/read", &uri).await?;
@@ -306,7 +317,7 @@ impl Manager {
         match listed {
             Some(listed) => {
                 listed.verify(&bytes)?;
-                shelf.keep(visit.live.generation, listed, Arc::clone(&bytes));
+                loaded.keep(visit.live.generation, listed, Arc::clone(&bytes));
             }
             None if bytes.len() as u64 > MOST_BYTES => {
                 let message = format!("{uri} has more than {MOST_BYTES} bytes");

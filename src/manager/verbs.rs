@@ -12,6 +12,7 @@ use super::listing::Caller;
 use super::persist::Persist;
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
+use super::skills::WantedFile;
 use super::tools::{CallOptions, ToolTarget};
 use crate::call::resource_contents::BlobMode;
 use crate::client::progress::ProgressSink;
@@ -508,8 +509,8 @@ impl Manager {
             }
             _ => {
                 let ReadSkillFile { server, skill, path, bytes, options } = read(payload)?;
-                let options = options.options(progress);
-                self.read_skill_file(&server, &skill, &path, bytes, options).await
+                let wanted = WantedFile { server, skill, path, bytes };
+                self.read_skill_file(&wanted, options.options(progress)).await
             }
         }
     }

@@ -277,7 +277,7 @@ fn skill_11_what_has_no_frontmatter_to_compare() {
         &deep,
         &bomb,
     ] {
-        assert!(read(broken).is_err(), "{:.40}", broken);
+        assert!(read(broken).is_err(), "{broken:.40}");
     }
     assert_eq!(
         read("---\na: &x [1]\nb: *x\n---").unwrap(),
