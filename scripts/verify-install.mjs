@@ -5,7 +5,7 @@
 //   node scripts/verify-install.mjs [--prebuilt] [--profile NAME] [NAME…]
 //
 // --prebuilt  takes the add-on that is there instead of building one
-// NAME        only package managers whose name begins so, without the other steps
+// NAME        only what begins so: package managers (`npm`, `yarn`), `types`, `package`, `bundlers`
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -81,23 +81,21 @@ async function tryManager(report, manager, { folder, env, registry, wanted }) {
   await report.step(name, 'CommonJS', async () => expectOutput(await run('readme.cjs')));
 }
 
+/** What is tried after the package managers. */
+const OTHERS = { types: typeSteps, package: checkerSteps, bundlers: bundlerSteps };
+
 await runScript(import.meta, async (args) => {
   const { names } = await prepare(args);
-  const chosen = PACKAGE_MANAGERS.filter(
-    ({ name }) => names.length === 0 || names.some((n) => name.startsWith(n)),
-  );
-  if (chosen.length === 0) throw new Trouble(`there is no package manager named ${names.join(', ')}`);
+  const wanted = (name) => names.length === 0 || names.some((begin) => name.startsWith(begin));
+  const managers = PACKAGE_MANAGERS.filter(({ name }) => wanted(name));
+  const others = Object.entries(OTHERS).filter(([name]) => wanted(name));
+  if (managers.length + others.length === 0) throw new Trouble(`there is nothing named ${names.join(', ')}`);
 
   const report = new Report('before');
   const world = await publishedWorld(report, temporaryFolder('install'));
   if (world === undefined) return report.end();
-
   report.table('package manager');
-  for (const manager of chosen) await tryManager(report, manager, world);
-  if (names.length === 0) {
-    await typeSteps(report, world);
-    await checkerSteps(report, world);
-    await bundlerSteps(report, world);
-  }
+  for (const manager of managers) await tryManager(report, manager, world);
+  for (const [, steps] of others) await steps(report, world);
   return report.end();
 });

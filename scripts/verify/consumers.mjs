@@ -1,7 +1,7 @@
 // Those who use the installed package at build time: the compiler, the checkers of packages, and bundlers with the
 // settings that docs/embedding.md gives, read from there.
 
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { root, Trouble } from '../project.mjs';
@@ -94,16 +94,23 @@ function documented(name) {
 }
 
 const WAYS = [
-  { title: 'esbuild', settings: 'esbuild.mjs', command: ['esbuild.mjs'] },
-  { title: 'esbuild, all but the binary', settings: 'esbuild-all.mjs', command: ['esbuild-all.mjs'] },
+  { title: 'esbuild', settings: 'esbuild.mjs', output: 'app.mjs', command: ['esbuild.mjs'] },
+  {
+    title: 'esbuild, all but the binary',
+    settings: 'esbuild-all.mjs',
+    output: 'extension.cjs',
+    command: ['esbuild-all.mjs'],
+  },
   {
     title: 'vite',
     settings: 'vite.config.mjs',
+    output: 'app.js',
     command: [join('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'],
   },
   {
     title: 'webpack',
     settings: 'webpack.config.mjs',
+    output: 'app.mjs',
     command: [join('node_modules', 'webpack-cli', 'bin', 'cli.js')],
   },
 ];
@@ -117,23 +124,25 @@ export async function bundlerSteps(report, world) {
   mkdirSync(join(place, 'src'));
   writeFileSync(join(place, 'src', 'app.mjs'), asModule());
   writeFileSync(join(place, 'src', 'extension.mjs'), asFunction());
-  for (const { title, settings, command } of WAYS) {
+  for (const { title, settings, output, command } of WAYS) {
     const built = await report.step(title, 'build', async () => {
       writeFileSync(join(place, settings), documented(settings));
+      // What another bundler made must not pass for this one's.
+      rmSync(join(place, 'dist'), { recursive: true, force: true });
       await mustRunProgram([node, ...command], { cwd: place, env: world.env, deadlineMs: BUILD_MS });
       return true;
     });
-    if (built) await report.step(title, 'run', () => runShipped(world, place, settings));
+    if (built) await report.step(title, 'run', () => runShipped(world, place, settings, output));
   }
 }
 
 /** The result of a build, with nothing beside it but the package and its binary. */
-async function runShipped(world, place, settings) {
+async function runShipped(world, place, settings, output) {
   const shipped = join(world.folder, 'shipped', settings);
-  const output = settings === 'esbuild-all.mjs' ? 'extension.cjs' : 'app.mjs';
   mkdirSync(join(shipped, 'node_modules'), { recursive: true });
-  writeFileSync(join(shipped, 'package.json'), JSON.stringify({ name: MARK, private: true }));
+  writeFileSync(join(shipped, 'package.json'), JSON.stringify({ name: MARK, private: true, type: 'module' }));
   cpSync(join(place, 'dist', output), join(shipped, 'dist', output));
+  // The bundle that holds the JavaScript part has to do without it.
   const names = output === 'extension.cjs' ? ['@mcp-switchboard'] : ['@mcp-switchboard', 'mcp-switchboard'];
   for (const name of names) {
     cpSync(join(place, 'node_modules', name), join(shipped, 'node_modules', name), { recursive: true });
