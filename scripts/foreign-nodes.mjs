@@ -55,7 +55,12 @@ async function emulator(cpu, libraries) {
 async function windowsNode() {
   const wine = await findWine();
   const prefix = join(crossFolder, 'wine');
-  const env = { WINEPREFIX: prefix, WINEDEBUG: '-all', NODE_SKIP_PLATFORM_CHECK: '1' };
+  const env = {
+    WINEPREFIX: prefix,
+    WINEDEBUG: '-all',
+    NODE_SKIP_PLATFORM_CHECK: '1',
+    PLATFORM_UNVERIFIED: '1',
+  };
   const system = join(prefix, 'drive_c', 'windows', 'system32');
   if (!existsSync(system)) await run(wine, ['wineboot', '--init'], { output: 'quiet', env });
   await randomnessForOldWine(system);
