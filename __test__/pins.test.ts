@@ -111,6 +111,7 @@ const METHODS = [
   'disconnect',
   'close',
   'status',
+  'doctor',
   'ping',
   'listTools',
   'searchTools',
