@@ -474,6 +474,19 @@ export interface McpManagerOptions {
   onLargeOutput?: 'file' | 'truncate' | 'error';
   /** Where binary content and large results are saved (0700, files 0600). Default: `outputs` in `stateDir`, else a private temporary directory. */
   outputDir?: string;
+  /**
+   * How long files in `outputDir` are kept: each at most `maxAgeMs`, and of all together at most `maxBytes`, the oldest
+   * going first. Looked after whenever a file is saved. Only files that this package saved and nobody changed are
+   * removed, none of the last hour for their size, none through a link. `false` keeps all. Default: 7 days, 1 GiB.
+   */
+  outputRetention?:
+    | false
+    | {
+        /** Longest age of a file, in ms. Default 7 days. */
+        maxAgeMs?: number;
+        /** Most bytes of all files. Default 1 GiB. */
+        maxBytes?: number;
+      };
   /** Time given to a stopping server, step by step. */
   shutdown?: {
     /** From the end of its input to SIGTERM, in ms. Default 2000. */
@@ -940,6 +953,8 @@ export interface Diagnostic {
   column?: number;
   /** JSON pointer to the value concerned. */
   pointer?: string;
+  /** With `INVISIBLE_REMOVED`: how many characters that nobody sees were removed from what the server said. */
+  removed?: number;
 }
 
 // ── Tools, prompts, resources ───────────────────────────────────────────────────────────────────────────
@@ -1083,9 +1098,16 @@ export interface ToolResult {
   tool: string;
   /** The tool's full name. */
   fullName: string;
-  /** What it answered; may be empty. */
+  /**
+   * What it answered; may be empty. Images that no model interface takes (SVG, or bytes of another format) are files;
+   * an empty one is a text that says so.
+   */
   content: ContentBlock[];
-  /** Its structured answer. */
+  /**
+   * Its structured answer. Base64 that stands in `content` as well is named in its place (`[base64 of content[0]]`).
+   * One that does not match the tool's `outputSchema` stays, with a `diagnostic` `OUTPUT_SCHEMA_MISMATCH`; with
+   * `strictOutput` it is the error `RESULT_INVALID`, whose `data` has the result.
+   */
   structuredContent?: Json;
   /** Whether the tool says that it failed. */
   isError: boolean;
@@ -1102,7 +1124,10 @@ export interface ToolResult {
   };
   /** From the call to the result, in ms. */
   elapsedMs: number;
-  /** The result as it came over the wire; of one above `maxOutputTokens` what is left. */
+  /**
+   * The result as it came over the wire; of one above `maxOutputTokens` what is left. Where `content` had to be made
+   * anew, base64 above 64 KiB that is in `content` or in a file stands empty here.
+   */
   readonly raw: JsonObject;
 }
 
@@ -1793,6 +1818,8 @@ export class McpError extends Error {
   readonly server?: string;
   /** `data` of a JSON-RPC error, or whatever else belongs to the code. */
   readonly data?: Json;
+  /** How many characters that nobody sees were removed from the server's words, if any were. */
+  readonly removed?: number;
   /** Whether the same request may succeed later without anybody changing anything. */
   readonly retryable: boolean;
   /** How many times the request was made. */

@@ -1,8 +1,17 @@
-import { readFileSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, lstatSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { ContentBlock, McpManager } from '..';
-import { caught, nextEvent, temporaryDirectory, textOf, withFaulty } from './harness';
+import { McpManager, type ContentBlock } from '..';
+import {
+  caught,
+  eventually,
+  nextEvent,
+  pause,
+  temporaryDirectory,
+  textOf,
+  thrown,
+  withFaulty,
+} from './harness';
 
 /** Lets the server answer with exactly this JSON as its result. */
 const raw = (manager: McpManager, result: unknown) =>
@@ -69,6 +78,130 @@ describe('content', () => {
     });
   });
 
+  test('R15 RES-01 hostile names stay in the output directory, none overwrites another', async () => {
+    const outputDir = temporaryDirectory();
+    const uris = [
+      'x://../../../etc/passwd',
+      'x://h/%2e%2e%2f%2e%2e%2fevil.sh',
+      'x://h/..%5c..%5cevil.bat',
+      'C:\\Windows\\System32\\evil.dll',
+      'x://h/a\u0000b.txt',
+      'x://h/a%00.txt',
+      'x://h/CON',
+      'x://h/nul.txt',
+      'x://h/COM1.tar',
+      'x://h/lpt9.pdf',
+      'x://h/AUX .txt',
+      `x://h/${'n'.repeat(4096)}.txt`,
+      `x://h/${'%41'.repeat(1400)}`,
+      'x://h/Case.txt',
+      'x://h/case.TXT',
+      'x://h/CASE.txt',
+      'x://h/case.txt',
+      'x://h/dots...',
+      'x://h/spaces   ',
+      'x://h/..',
+      'x://h/.',
+      'x://h/.bashrc',
+      'x://h/-rf',
+      'x://h/~',
+      'x://h/photo\u202Egnp.exe',
+      'x://h/line\nbreak.txt',
+      'x://h/日本.txt',
+      'x://h/stream.txt:hidden',
+      '',
+      '/',
+      '\u0000',
+    ];
+    const types = ['application/octet-stream', 'text/../../x', 'text/plain\u0000', '../sh', ''];
+    await withFaulty(
+      [],
+      async (manager) => {
+        const blob = Buffer.from('inside').toString('base64');
+        const content = uris.flatMap((uri, n) => [
+          { type: 'resource', resource: { uri, blob: Buffer.from(`one ${n}`).toString('base64') } },
+          ...types.map((mimeType) => ({ type: 'resource', resource: { uri, mimeType, blob: `${blob}` } })),
+        ]);
+        const result = await raw(manager, { content });
+        const paths = result.content.map((block) => (block.type === 'file' ? block.path : 'no file'));
+        expect(paths).toHaveLength(uris.length * (types.length + 1));
+        const reserved = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+        for (const path of paths) {
+          expect(dirname(path)).toBe(outputDir);
+          const name = basename(path);
+          expect(name).toMatch(/^[A-Za-z0-9_][A-Za-z0-9._-]*$/);
+          expect(name.length).toBeLessThan(110);
+          expect(name).not.toMatch(/[. ]$/);
+          expect(name).not.toMatch(reserved);
+          expect(lstatSync(path).isFile()).toBe(true);
+        }
+        const own = uris.map((_, n) => readFileSync(paths[n * (types.length + 1)], 'utf8'));
+        expect(own).toEqual(uris.map((_, n) => `one ${n}`));
+        expect(new Set(readdirSync(outputDir))).toEqual(new Set(paths.map((path) => basename(path))));
+      },
+      { outputDir },
+    );
+  });
+
+  test('outputRetention: files that are too old go with the next one, and only ours', async () => {
+    const outputDir = temporaryDirectory();
+    const foreign = join(outputDir, 'notes.txt');
+    writeFileSync(foreign, 'mine');
+    const save = async (manager: McpManager) => {
+      const saved = file((await manager.callTool('mcp__s__embedded')).content);
+      return saved.type === 'file' ? saved.path : '';
+    };
+    await withFaulty(
+      [],
+      async (manager) => {
+        const [first, edited] = [await save(manager), await save(manager)];
+        expect(existsSync(first)).toBe(true);
+        writeFileSync(edited, 'somebody works on this');
+        await pause(400);
+        const next = await save(manager);
+        await eventually(() => !existsSync(first));
+        expect([foreign, edited, next].map((path) => existsSync(path))).toEqual([true, true, true]);
+      },
+      { outputDir, outputRetention: { maxAgeMs: 200 } },
+    );
+    await withFaulty(
+      [],
+      async (manager) => {
+        const first = await save(manager);
+        await pause(50);
+        await save(manager);
+        await pause(200);
+        expect(existsSync(first)).toBe(true);
+      },
+      { outputDir, outputRetention: false },
+    );
+  });
+
+  test('outputRetention: files of an earlier process go too, by the state directory', async () => {
+    const stateDir = temporaryDirectory();
+    const options = { stateDir, outputRetention: { maxAgeMs: 200 } };
+    const first = await withFaulty(
+      [],
+      async (manager) => file((await manager.callTool('mcp__s__embedded')).content),
+      options,
+    );
+    if (first.type !== 'file') throw new Error('no file');
+    expect(existsSync(first.path)).toBe(true);
+    await pause(300);
+    await withFaulty([], async (manager) => void (await manager.callTool('mcp__s__embedded')), options);
+    expect(existsSync(first.path)).toBe(false);
+    expect(readdirSync(join(stateDir, 'outputs'))).toHaveLength(1);
+  });
+
+  test('outputRetention is checked', () => {
+    for (const wrong of [{ maxAgeMs: 0 }, { maxAgeMs: 'x' }, { maxBytes: -1 }, { maxage: 5 }, true, 7]) {
+      expect(thrown(() => new McpManager({ outputRetention: wrong as never }))).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        parameter: 'options.outputRetention',
+      });
+    }
+  });
+
   const shapes: [string, unknown, ContentBlock[]][] = [
     ['nothing', {}, []],
     ['content null', { content: null }, []],
@@ -127,6 +260,115 @@ describe('content', () => {
     });
   });
 
+  test('K8 SVG, empty, broken and mislabelled images break no conversation', async () => {
+    const outputDir = temporaryDirectory();
+    const { content: pixels } = await withFaulty([], (manager) => manager.callTool('mcp__s__image'));
+    const pixel = pixels[0].type === 'image' ? pixels[0].data : '';
+    const of = (text: string) => Buffer.from(text).toString('base64');
+    const image = (data: string, mimeType: string) => ({ type: 'image', data, mimeType });
+    await withFaulty(
+      [],
+      async (manager) => {
+        const { content } = await raw(manager, {
+          content: [
+            image(of('<svg xmlns="http://www.w3.org/2000/svg"/>'), 'image/svg+xml'),
+            image('', 'image/png'),
+            image('%%% no base64 %%%', 'image/png'),
+            image(of('<!DOCTYPE html><html>not found</html>'), 'image/png'),
+            image(pixel, 'image/jpeg'),
+            image(pixel, 'image/png'),
+          ],
+        });
+        expect(content.map(({ type }) => type)).toEqual([
+          'file',
+          'text',
+          'unknown',
+          'file',
+          'image',
+          'image',
+        ]);
+        expect(content[0]).toMatchObject({
+          mimeType: 'image/svg+xml',
+          path: expect.stringMatching(/\.svg$/),
+        });
+        expect(content[1]).toEqual({ type: 'text', text: '[empty image of type image/png]' });
+        expect(content[3]).toMatchObject({ mimeType: 'text/html', path: expect.stringMatching(/\.html$/) });
+        expect(content[4]).toMatchObject({ data: pixel, mimeType: 'image/png' });
+        for (const block of content) if (block.type === 'file') expect(dirname(block.path)).toBe(outputDir);
+      },
+      { outputDir },
+    );
+  });
+
+  test('K2 an image that structured content and text repeat is handed over once', async () => {
+    await withFaulty([], async (manager) => {
+      const { content } = await manager.callTool('mcp__s__image');
+      const { data } = content[0] as { data: string };
+      const result = await raw(manager, {
+        content: [...content, { type: 'text', text: JSON.stringify({ picture: data }) }],
+        structuredContent: { picture: data, as: `data:image/png;base64,${data}`, n: 1 },
+      });
+      expect(result.content[0]).toEqual(content[0]);
+      expect(result.structuredContent).toEqual({
+        picture: '[base64 of content[0]]',
+        as: 'data:image/png;base64,[base64 of content[0]]',
+        n: 1,
+      });
+      expect(JSON.parse((result.content[1] as { text: string }).text)).toEqual({
+        picture: '[base64 of content[0]]',
+      });
+      expect(result.raw.structuredContent).toMatchObject({ picture: data });
+    });
+  });
+
+  test('K2 BEY-14 a blob that became a file is not in raw as well', async () => {
+    await withFaulty([], async (manager) => {
+      const bytes = Buffer.alloc(100_000, 7);
+      const resource = { uri: 'x://y/data.bin', blob: bytes.toString('base64') };
+      const result = await raw(manager, {
+        content: [
+          { type: 'resource', resource },
+          { type: 'resource', resource },
+        ],
+      });
+      const [first, second] = result.content;
+      if (first.type !== 'file' || second.type !== 'file') throw new Error('no files');
+      expect(readFileSync(first.path).equals(bytes)).toBe(true);
+      expect(second.path).toBe(first.path);
+      expect(result.raw.content).toEqual(
+        [1, 2].map(() => ({ type: 'resource', resource: { uri: 'x://y/data.bin', blob: '' } })),
+      );
+    });
+  });
+
+  test('K9 a failure with several blocks keeps all of them, an empty success is one', async () => {
+    await withFaulty([], async (manager) => {
+      const error = await caught(manager.callTool('mcp__s__fail'));
+      expect(error.message).toMatch(/one\ntwo\nthree/);
+      expect(error.result!.content).toHaveLength(3);
+      const mixed = await caught(
+        raw(manager, {
+          content: [
+            { type: 'text', text: 'first' },
+            { type: 'audio', data: 'AAAA', mimeType: 'audio/wav' },
+            { type: 'text', text: 'last' },
+          ],
+          structuredContent: { why: [1] },
+          isError: true,
+        }),
+      );
+      expect(mixed).toMatchObject({
+        code: 'TOOL_ERROR',
+        message: expect.stringMatching(/first\nlast/),
+        result: { isError: true, structuredContent: { why: [1] } },
+      });
+      expect(mixed.result!.content.map(({ type }) => type)).toEqual(['text', 'audio', 'text']);
+      const noted = nextEvent(manager, 'diagnostic', ({ code }) => code === 'RESULT_EMPTY');
+      expect(await raw(manager, { content: [] })).toMatchObject({ content: [], isError: false });
+      expect((await noted).level).toBe('info');
+    });
+  });
+
   test('mcp:BASE-19 CAL-03 _meta and unknown fields are kept', async () => {
     await withFaulty([], async (manager) => {
       const result = await raw(manager, { content: [], _meta: { 'x.y/z': [1] }, novel: { a: 1 } });
@@ -171,6 +413,46 @@ describe('structured content', () => {
         expect((await manager.callTool('mcp__s__structured', { value: { n: 1 } })).structuredContent).toEqual(
           { n: 1 },
         );
+      },
+      { strictOutput: true },
+    );
+  });
+
+  test('mcp:TOOL-11 mcp:TOOL-12 J10 any value is checked, null is not absent, failures are not; nothing is lost', async () => {
+    const values: [unknown, boolean][] = [
+      [{ n: 1 }, true],
+      [{ n: 'text' }, false],
+      [[1, 2], false],
+      ['x', false],
+      [0, false],
+      [false, false],
+      [null, false],
+    ];
+    const call = (manager: McpManager, value: unknown) => manager.callTool('mcp__s__structured', { value });
+    await withFaulty([], async (manager) => {
+      await manager.connect();
+      const told: string[] = [];
+      manager.on('diagnostic', ({ code }) => told.push(code));
+      for (const [value, fits] of values) {
+        told.length = 0;
+        const result = await call(manager, value);
+        expect(result.structuredContent).toEqual(value);
+        expect(result.content).toHaveLength(1);
+        await eventually(() => fits || told.includes('OUTPUT_SCHEMA_MISMATCH'));
+        expect(told.includes('OUTPUT_SCHEMA_MISMATCH')).toBe(!fits);
+      }
+    });
+    await withFaulty(
+      [],
+      async (manager) => {
+        await manager.connect();
+        for (const [value, fits] of values) {
+          if (fits) continue;
+          const error = await caught(call(manager, value));
+          expect(error).toMatchObject({ code: 'RESULT_INVALID', data: { structuredContent: value } });
+        }
+        const failure = await caught(manager.callTool('mcp__s__structured', { value: 5, isError: true }));
+        expect(failure).toMatchObject({ code: 'TOOL_ERROR', result: { structuredContent: 5 } });
       },
       { strictOutput: true },
     );

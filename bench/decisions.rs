@@ -1,4 +1,5 @@
-//! How long the decisions of the core take: what two hundred servers come to, and what five hundred rules say.
+//! How long the decisions of the core take: what two hundred servers come to, what five hundred rules say, what a text
+//! holds that nobody sees, which of ten thousand tools a query means.
 //!
 //! Prints one JSON object a line: `{id, title, micros, target}`; `report.mjs` knows nothing of them.
 
@@ -11,6 +12,8 @@ use std::time::Instant;
 use mcp_switchboard::config::{Inputs, RawLayer, ResolveOptions, Scope, resolve};
 use mcp_switchboard::environment::{Environment, Platform};
 use mcp_switchboard::permission::{PermissionRules, RuleSet};
+use mcp_switchboard::tool_search::{Document, Query, SearchIndex, read_query};
+use mcp_switchboard::unicode::{self, Mode};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 101;
@@ -31,6 +34,71 @@ fn main() -> io::Result<()> {
             black_box(rules.decide(black_box("s"), black_box(tool)));
         });
         tell(id, title, decided, 5.0)?;
+    }
+    cleaning()?;
+    searching()
+}
+
+/// Cleaning of text that needs none, against the one look that tells so.
+fn cleaning() -> io::Result<()> {
+    let text = "What a tool has to say, line by line, in plain ASCII.\n".repeat(20_000);
+    let json = json!({ "content": [{ "type": "text", "text": &text }] }).to_string();
+    let look = median(10, || {
+        black_box(black_box(text.as_str()).is_ascii());
+    });
+    let results = median(10, || {
+        black_box(unicode::clean(black_box(&text), Mode::Invisible).is_ok());
+    });
+    let look_json = median(10, || {
+        black_box(black_box(json.as_str()).is_ascii());
+    });
+    let results_json = median(10, || {
+        black_box(unicode::clean_json(black_box(&json), Mode::Invisible).is_ok());
+    });
+    tell("clean-text", "1 MB of ASCII: cleaning a text, at most 3 times that", results, look * 3.0)?;
+    tell(
+        "clean-json",
+        "1 MB of ASCII: cleaning it as JSON, at most 3 times that",
+        results_json,
+        look_json * 3.0,
+    )
+}
+
+/// Ten thousand tools of two hundred servers, as an agent with every server it can get might have.
+fn searching() -> io::Result<()> {
+    let verbs = ["get", "list", "create", "delete", "update", "search", "read", "send", "find", "merge"];
+    let things =
+        ["issue", "file", "channel", "page", "invoice", "branch", "calendar", "user", "table", "image"];
+    let parameters: Vec<String> =
+        ["query", "limit", "cursor", "owner", "repository"].map(str::to_owned).to_vec();
+    let texts: Vec<(String, String)> = (0..10_000)
+        .map(|n| {
+            let (verb, thing) = (verbs[n % 10], things[n / 10 % 10]);
+            let name = format!("mcp__server-{}__{verb}_{thing}_{n}", n / 50);
+            let description = format!(
+                "Use this to {verb} one {thing} or several of a workspace. Results come in pages; number {n} of its kind."
+            );
+            (name, description)
+        })
+        .collect();
+    let documents = texts.iter().map(|(name, description)| Document {
+        name,
+        description,
+        parameters: &parameters,
+        ..Document::default()
+    });
+    let index = SearchIndex::build(documents);
+    for (id, title, query) in [
+        ("search-rare", "10,000 tools: a rare word", "4711"),
+        ("search-two", "10,000 tools: two words of a thousand tools each", "create invoice"),
+        ("search-all", "10,000 tools: words that every tool has", "use results workspace pages"),
+        ("search-prefix", "10,000 tools: the beginning of words, one required", "+del chan"),
+    ] {
+        let taken = median(1, || {
+            let Query::Words(words) = read_query(black_box(query)) else { return };
+            black_box(index.search(&words));
+        });
+        tell(id, title, taken, 5_000.0)?;
     }
     Ok(())
 }

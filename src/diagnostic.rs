@@ -39,6 +39,9 @@ pub struct Diagnostic {
     /// JSON pointer into the file or option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
+    /// How many characters that nobody sees were removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<usize>,
 }
 
 impl Diagnostic {
@@ -57,6 +60,15 @@ impl Diagnostic {
         Self::new(Level::Info, code, message)
     }
 
+    /// A note on characters that nobody sees and that were removed from something (I5).
+    pub fn hidden(place: &str, removed: usize) -> Self {
+        let characters =
+            if removed == 1 { "character that nobody sees was" } else { "characters that nobody sees were" };
+        let mut note = Self::info("INVISIBLE_REMOVED", format!("{place}: {removed} {characters} removed"));
+        note.removed = Some(removed);
+        note
+    }
+
     fn new(level: Level, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             level,
@@ -67,6 +79,7 @@ impl Diagnostic {
             line: None,
             column: None,
             pointer: None,
+            removed: None,
         }
     }
 

@@ -213,6 +213,9 @@ pub struct Facts {
     /// `data` of the JSON-RPC error, or whatever else belongs to the code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Arc<RawValue>>,
+    /// How many characters that nobody sees were removed from the server's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<usize>,
     /// Whether the request may have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered: Option<Delivery>,

@@ -3,18 +3,15 @@
 //! The only place of results that touches the file system. A name never leaves the directory, no file is
 //! overwritten, and nobody but the owner may read what was saved.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
-
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use std::time::{Duration, SystemTime};
 
 use crate::error::{ErrorCode, McpError, Result};
 use crate::protocol::content::SavedBlob;
+use crate::protocol::media;
 
 /// Longest name of a saved file in bytes, without a counter.
 const NAME_LIMIT: usize = 96;
@@ -23,31 +20,12 @@ const EXTENSION_LIMIT: usize = 10;
 /// Names with a plain counter that are tried before a unique one is made.
 const COUNTED_NAMES: u32 = 16;
 
-const TOLERANT: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-
 /// Decodes base64 with or without padding, line breaks and the URL-safe alphabet.
 ///
 /// Errors: `RESULT_INVALID`.
 pub fn decode_base64(text: &str) -> Result<Vec<u8>> {
-    let broken = || McpError::new(ErrorCode::ResultInvalid, "a blob of the server is not valid base64");
-    if let Ok(bytes) = TOLERANT.decode(text) {
-        return Ok(bytes);
-    }
-    let plain: Vec<u8> = text
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .map(|byte| match byte {
-            b'-' => b'+',
-            b'_' => b'/',
-            other => other,
-        })
-        .collect();
-    TOLERANT.decode(plain).map_err(|_| broken())
+    media::decode(text)
+        .ok_or_else(|| McpError::new(ErrorCode::ResultInvalid, "a blob of the server is not valid base64"))
 }
 
 /// Saves bytes as a new file in a directory, which is made where it is missing (0700; the file 0600).
@@ -78,11 +56,32 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
+/// Where files of results are saved.
+pub trait Shelf {
+    /// Saves bytes as a new file with a safe name after a URI or name and a media type.
+    ///
+    /// # Errors
+    /// `INTERNAL` with the reason of the operating system.
+    fn save(&self, name: Option<&str>, mime_type: Option<&str>, bytes: &[u8]) -> Result<SavedBlob>;
+}
+
+/// A directory that is found when something is to be saved.
+impl<F: Fn() -> Result<PathBuf>> Shelf for F {
+    fn save(&self, name: Option<&str>, mime_type: Option<&str>, bytes: &[u8]) -> Result<SavedBlob> {
+        save(&self()?, name, mime_type, bytes)
+    }
+}
+
+/// How the names of private directories begin.
+const PRIVATE: &str = "mcp-switchboard-outputs-";
+/// Most entries of a directory for temporary files that are looked at.
+const MOST_LOOKED_AT: usize = 10_000;
+
 /// A new directory of our own among the temporary ones (0700).
 ///
 /// Errors: `INTERNAL` with the reason of the operating system.
 pub fn private_directory() -> Result<PathBuf> {
-    let directory = std::env::temp_dir().join(format!("mcp-switchboard-{}", unique_mark()));
+    let directory = std::env::temp_dir().join(format!("{PRIVATE}{}", unique_mark()));
     #[cfg_attr(windows, expect(unused_mut))]
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
@@ -98,6 +97,52 @@ pub fn private_directory() -> Result<PathBuf> {
 pub fn remove_if_empty(directory: &Path) {
     // Files in it belong to whoever was given their paths: then it stays.
     let _ = std::fs::remove_dir(directory);
+}
+
+/// Removes private directories of this user's earlier processes in which every file is older than `age`.
+pub fn remove_forgotten(temporary: &Path, age: Duration) {
+    let Ok(entries) = std::fs::read_dir(temporary) else { return };
+    for entry in entries.take(MOST_LOOKED_AT).filter_map(std::result::Result::ok) {
+        if entry.file_name().to_string_lossy().starts_with(PRIVATE) {
+            remove_if_forgotten(&entry.path(), age);
+        }
+    }
+}
+
+fn remove_if_forgotten(directory: &Path, age: Duration) {
+    let is_old = |metadata: &Metadata| {
+        metadata.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|elapsed| elapsed > age)
+    };
+    let is_private = std::fs::symlink_metadata(directory)
+        .is_ok_and(|metadata| metadata.is_dir() && is_old(&metadata) && is_for_us_alone(&metadata));
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    if !is_private {
+        return;
+    }
+    let mut files = Vec::new();
+    for entry in entries {
+        let Ok(entry) = entry else { return };
+        match std::fs::symlink_metadata(entry.path()) {
+            Ok(metadata) if metadata.is_file() && is_old(&metadata) => files.push(entry.path()),
+            _ => return,
+        }
+    }
+    for file in files {
+        // What cannot be removed keeps its directory.
+        let _ = std::fs::remove_file(file);
+    }
+    remove_if_empty(directory);
+}
+
+#[cfg(unix)]
+fn is_for_us_alone(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o777 == 0o700
+}
+
+#[cfg(not(unix))]
+fn is_for_us_alone(_metadata: &Metadata) -> bool {
+    true
 }
 
 /// Creates `name`, or the same with a counter before the extension; existing files and links are never opened.
@@ -277,4 +322,4 @@ const EXTENSIONS: [(&str, &str); 43] = [
 ];
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

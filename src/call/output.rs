@@ -3,9 +3,12 @@
 //! A result that already has its public shape crosses as the wire text itself; everything else is written anew.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::sync::Arc;
 
-use super::blob;
+use serde_json::value::RawValue;
+
+use super::blob::{self, Shelf};
 use super::budget::Truncated;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
@@ -13,7 +16,11 @@ use crate::json_scan::{self, Facts, Kind, MAX_DEPTH};
 use crate::protocol::content::{self, Blob, BlockWriter, ContentRules, LARGE_TEXT_BYTES, SavedBlob};
 use crate::protocol::oddities::Oddities;
 use crate::protocol::prompt::{MappedPrompt, map_prompt_result};
+use crate::protocol::repeats::Repeats;
 use crate::protocol::sanitize::Sanitize;
+
+/// Longest result in bytes that an error about it carries.
+const KEPT_WITH_ERROR: usize = 1024 * 1024;
 
 /// How the results of one call are mapped.
 #[derive(Clone, Copy)]
@@ -24,21 +31,16 @@ pub struct OutputRules<'a> {
     pub subject: &'a str,
     /// How text is cleaned (SEC-02).
     pub sanitize: Sanitize,
-    /// The output directory; called only when a file is to be written.
-    pub output_dir: &'a dyn Fn() -> Result<PathBuf>,
+    /// Where files are saved.
+    pub files: &'a dyn Shelf,
     /// Longest text literal in bytes that stays within the JSON; [`LARGE_TEXT_BYTES`] by default.
     pub large_text_bytes: usize,
 }
 
 impl<'a> OutputRules<'a> {
     /// Rules with the default limit for texts.
-    pub fn new(
-        server: &'a str,
-        subject: &'a str,
-        sanitize: Sanitize,
-        output_dir: &'a dyn Fn() -> Result<PathBuf>,
-    ) -> Self {
-        Self { server, subject, sanitize, output_dir, large_text_bytes: LARGE_TEXT_BYTES }
+    pub fn new(server: &'a str, subject: &'a str, sanitize: Sanitize, files: &'a dyn Shelf) -> Self {
+        Self { server, subject, sanitize, files, large_text_bytes: LARGE_TEXT_BYTES }
     }
 
     pub(super) fn content<'c>(
@@ -56,7 +58,7 @@ impl<'a> OutputRules<'a> {
 
     pub(super) fn save(&self, blob: &Blob<'_>) -> Result<SavedBlob> {
         let bytes = blob::decode_base64(blob.base64)?;
-        blob::save(&(self.output_dir)()?, blob.uri, blob.mime_type, &bytes)
+        self.files.save(blob.uri, blob.mime_type, &bytes)
     }
 }
 
@@ -77,6 +79,8 @@ pub struct MappedResult {
     pub warnings: Vec<Diagnostic>,
     /// What was left out because of the output limit.
     pub truncated: Option<Truncated>,
+    /// Where in `raw` stands long base64 that `value` or a file holds, in order.
+    spare: Vec<(usize, usize)>,
 }
 
 impl MappedResult {
@@ -84,6 +88,29 @@ impl MappedResult {
     pub fn structured_content(&self) -> Option<&str> {
         let [structured] = json_scan::pick(self.raw.as_deref().unwrap_or(&self.value), ["structuredContent"]);
         structured
+    }
+
+    /// The wire result, for an error about it (mcp:TOOL-11); `None` where it is too long for that.
+    pub fn kept_with_error(&self) -> Option<Arc<RawValue>> {
+        let wire = self.raw.as_ref().or_else(|| self.large_texts.is_empty().then_some(&self.value))?;
+        let wire = Some(wire).filter(|wire| wire.len() <= KEPT_WITH_ERROR)?;
+        RawValue::from_string(wire.clone()).ok().map(Arc::from)
+    }
+
+    /// Empties the strings of the wire result whose base64 is in a file or in a block: nobody gets it twice.
+    #[must_use]
+    pub fn without_spare(mut self) -> Self {
+        if let Some(raw) = self.raw.as_mut().filter(|_| !self.spare.is_empty()) {
+            let mut rest = String::new();
+            let mut copied = 0;
+            for (start, end) in std::mem::take(&mut self.spare) {
+                rest.push_str(raw.get(copied..start).unwrap_or_default());
+                copied = end;
+            }
+            rest.push_str(raw.get(copied..).unwrap_or_default());
+            *raw = rest;
+        }
+        self
     }
 }
 
@@ -116,7 +143,7 @@ impl<'a> WireResult<'a> {
             return Ok(None);
         }
         if let Some(structured) = self.structured
-            && matches!(rules.sanitize.json(structured, facts)?, Cow::Owned(_))
+            && matches!(rules.sanitize.json(structured, facts, &Cell::default())?, Cow::Owned(_))
         {
             return Ok(None);
         }
@@ -134,7 +161,9 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
     let content_rules = rules.content(&save);
     let result = WireResult::read(&wire);
     let is_error = result.is_error == Some("true");
-    if let Some(long) = result.long_texts_if_plain(&content_rules, facts)? {
+    let repeats = Repeats::read(&wire, result.content);
+    let plain = if repeats.is_empty() { result.long_texts_if_plain(&content_rules, facts)? } else { None };
+    if let Some(long) = plain {
         let warnings = empty_note(&result, rules);
         let (value, large_texts) = if long.is_empty() { (wire, Vec::new()) } else { cut_out(&wire, &long) };
         return Ok(MappedResult {
@@ -145,14 +174,18 @@ pub fn map_result(wire: String, rules: &OutputRules<'_>) -> Result<MappedResult>
             large_texts,
             warnings,
             truncated: None,
+            spare: Vec::new(),
         });
     }
-    let mut writer = BlockWriter::new(&content_rules, facts);
+    let mut writer = BlockWriter::new(&content_rules, facts, &repeats);
     write_content(&result, &mut writer)?;
-    let value = write_result(&result, &mut writer, rules.sanitize, facts)?;
-    let BlockWriter { large_texts, oddities, .. } = writer;
+    let value = write_result(&result, &mut writer, &repeats, rules.sanitize, facts)?;
+    let BlockWriter { large_texts, mut oddities, removed, .. } = writer;
+    oddities.hidden(removed.get());
     let warnings = oddities.finish();
+    let spare = repeats.spare(&wire);
     Ok(MappedResult {
+        spare,
         raw: Some(wire),
         value,
         plain: false,
@@ -211,7 +244,7 @@ fn empty_note(result: &WireResult<'_>, rules: &OutputRules<'_>) -> Vec<Diagnosti
     oddities.finish()
 }
 
-fn write_content(result: &WireResult<'_>, writer: &mut BlockWriter<'_>) -> Result<()> {
+fn write_content<'a>(result: &WireResult<'a>, writer: &mut BlockWriter<'a>) -> Result<()> {
     match (result.content, result.tool_result) {
         (Some(content), _) => writer.write_content(content),
         (None, Some(old)) => {
@@ -231,6 +264,7 @@ fn write_content(result: &WireResult<'_>, writer: &mut BlockWriter<'_>) -> Resul
 fn write_result(
     result: &WireResult<'_>,
     writer: &mut BlockWriter<'_>,
+    repeats: &Repeats<'_>,
     sanitize: Sanitize,
     facts: Facts,
 ) -> Result<String> {
@@ -240,7 +274,7 @@ fn write_result(
     out.push(']');
     if let Some(structured) = result.structured {
         out.push_str(r#","structuredContent":"#);
-        out.push_str(&sanitize.json(structured, facts)?);
+        out.push_str(&sanitize.json(&repeats.cut_from(structured), facts, &writer.removed)?);
     }
     if result.is_error.is_some_and(|value| json_scan::kind(value) != Kind::Bool) {
         writer.odd("isError is not a boolean");

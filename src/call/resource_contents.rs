@@ -1,5 +1,7 @@
 //! Results of `resources/read`: texts kept, blobs saved or handed over (RES-01, SEC-02, K7).
 
+use std::cell::Cell;
+
 use super::output::{OutputRules, checked};
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
@@ -36,6 +38,8 @@ struct Mapping<'a> {
     elements: Vec<String>,
     large_texts: Vec<(usize, String)>,
     oddities: Oddities,
+    /// Characters removed by cleaning.
+    removed: Cell<usize>,
 }
 
 /// Maps the result of `resources/read`; `rules.subject` is the URI that was asked for.
@@ -46,7 +50,15 @@ struct Mapping<'a> {
 pub fn map_resource_contents(wire: &str, mode: BlobMode, rules: &OutputRules<'_>) -> Result<MappedContents> {
     let facts = checked(wire, rules)?;
     let oddities = Oddities::new(rules.server, rules.subject);
-    let mut mapping = Mapping { rules, mode, facts, elements: Vec::new(), large_texts: Vec::new(), oddities };
+    let mut mapping = Mapping {
+        rules,
+        mode,
+        facts,
+        elements: Vec::new(),
+        large_texts: Vec::new(),
+        oddities,
+        removed: Cell::default(),
+    };
     let [contents] = json_scan::pick(wire, ["contents"]);
     match contents.map(|contents| (contents, json_scan::kind(contents))) {
         Some((contents, Kind::Array)) => {
@@ -61,6 +73,7 @@ pub fn map_resource_contents(wire: &str, mode: BlobMode, rules: &OutputRules<'_>
             return Err(McpError::new(ErrorCode::ResultInvalid, message).on(rules.server));
         }
     }
+    mapping.oddities.hidden(mapping.removed.get());
     Ok(MappedContents {
         value: format!("[{}]", mapping.elements.join(",")),
         large_texts: mapping.large_texts,
@@ -102,11 +115,12 @@ impl Mapping<'_> {
 
     fn add_text(&mut self, out: &mut String, literal: &str) -> Result<()> {
         if literal.len() > self.rules.large_text_bytes {
-            let text = self.rules.sanitize.text(json_scan::decode(literal).unwrap_or_default())?;
+            let text =
+                self.rules.sanitize.text(json_scan::decode(literal).unwrap_or_default(), &self.removed)?;
             self.large_texts.push((self.elements.len(), text));
             member(out, "text", "\"\"");
         } else {
-            member(out, "text", &self.rules.sanitize.json(literal, self.facts)?);
+            member(out, "text", &self.rules.sanitize.json(literal, self.facts, &self.removed)?);
         }
         Ok(())
     }

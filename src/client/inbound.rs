@@ -46,6 +46,8 @@ pub trait ServerListener: Send + Sync {
     fn stderr(&self, line: &str);
     /// Something the server does wrong, with a stable code.
     fn misbehaved(&self, code: &'static str, message: String);
+    /// Characters that nobody sees were removed from something of the server's.
+    fn hidden(&self, _place: &'static str, _removed: usize) {}
     /// The roots to answer `roots/list` with: JSON text of the `roots` array.
     fn roots(&self) -> String;
     /// The connection ended by itself.
@@ -225,7 +227,9 @@ impl Inbound {
         match method {
             "notifications/progress" => {
                 // Progress of a finished call may still be under way: no error (mcp:PROG-02).
-                self.tables.progress.notice(params);
+                if let Some(removed) = self.tables.progress.notice(params).filter(|removed| *removed > 0) {
+                    self.listener.hidden("a report of progress", removed);
+                }
             }
             "notifications/tools/list_changed" => self.listener.list_changed(ListKind::Tools),
             "notifications/prompts/list_changed" => self.listener.list_changed(ListKind::Prompts),

@@ -204,6 +204,9 @@ impl InputDesk {
         if json_scan::scan(params).depth > MAX_DEPTH {
             return Err(Refusal::Invalid("the parameters are nested too deeply".to_owned()));
         }
+        if let Ok(Some(cleaned)) = unicode::clean_json(params, Mode::Strict) {
+            self.listener.hidden("a question", cleaned.characters);
+        }
         self.open.fetch_add(1, Ordering::Relaxed);
         let _open = Open(&self.open);
         let host = host.unwrap_or(self.host.as_ref());
@@ -288,7 +291,7 @@ impl InputDesk {
     }
 
     async fn sample(&self, params: &str) -> Result<String, Refusal> {
-        let params = cleaned(params)?;
+        let params = cleaned(params, Mode::Invisible)?;
         let value: Value = serde_json::from_str(&params).map_err(|_| unreadable())?;
         sampling::check_request(&value, self.features.sampling_tools).map_err(Refusal::Invalid)?;
         let body = format!("{{\"server\":{},\"params\":{params}}}", json_scan::quote(&self.server));
@@ -409,10 +412,13 @@ impl Question {
         }
         let schema = schema.ok_or_else(|| Refusal::Invalid("requestedSchema is missing".to_owned()))?;
         let form = FormSchema::read(schema).map_err(Refusal::Invalid)?;
-        let shown = cleaned(schema)?;
-        // Names and options go back to the server as people saw them: cleaning must not change them (B-077).
-        let same = FormSchema::read(&shown).is_ok_and(|clean| clean.sent_back() == form.sent_back());
-        if !same {
+        // Names and options go back to the server as people saw them: cleaning must not change them (B-077). Where
+        // only the strict way would (an ellipsis as one character), what can be seen stays.
+        let same =
+            |shown: &str| FormSchema::read(shown).is_ok_and(|clean| clean.sent_back() == form.sent_back());
+        let strictly = cleaned(schema, Mode::Strict)?;
+        let shown = if same(&strictly) { strictly } else { cleaned(schema, Mode::Invisible)? };
+        if !same(&shown) {
             return Err(Refusal::Invalid(
                 "names or options of the form hold invisible characters".to_owned(),
             ));
@@ -467,8 +473,8 @@ impl Question {
 }
 
 /// The text without what cannot be seen.
-fn cleaned(text: &str) -> Result<String, Refusal> {
-    match unicode::clean_json(text, Mode::Invisible) {
+fn cleaned(text: &str, mode: Mode) -> Result<String, Refusal> {
+    match unicode::clean_json(text, mode) {
         Ok(None) => Ok(text.to_owned()),
         Ok(Some(cleaned)) => Ok(cleaned.text),
         Err(_) => Err(unreadable()),

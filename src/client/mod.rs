@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
+
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::host::Host;
@@ -36,7 +38,7 @@ use crate::protocol::tool::ToolDefinition;
 use crate::protocol::version::{Era, ProtocolVersion};
 use crate::runtime::{read, write as write_lock};
 use crate::transport::{CloseMode, Mirrored, Outgoing, RequestFailure, Transport};
-use crate::unicode;
+use crate::unicode::{self, Mode};
 use input::InputDesk;
 use listen::ListenTable;
 use login::Logins;
@@ -314,14 +316,23 @@ impl Client {
     }
 }
 
-/// The public form of an error answer; the server's text is cleaned, `data` kept.
+/// The public form of an error answer; the server's text and `data` are cleaned.
 pub fn rpc_error(error: &RpcError, method: &str) -> McpError {
-    let said = excerpt(&unicode::clean_str_lossy(&error.message), 2_000);
+    let (said, mut removed) = unicode::clean_counted(&error.message);
+    let said = excerpt(&said, 2_000);
+    let data = error.data.as_ref().map(|data| match unicode::clean_json(data.get(), Mode::Invisible) {
+        Ok(Some(cleaned)) => {
+            removed += cleaned.characters;
+            RawValue::from_string(cleaned.text).map_or_else(|_| Arc::clone(data), Arc::from)
+        }
+        _ => Arc::clone(data),
+    });
     let said = if said.is_empty() { "no message".to_owned() } else { said };
     McpError::new(ErrorCode::RpcError, format!("{method} was answered with error {}: {said}", error.code))
         .with(|facts| {
             facts.rpc_code = Some(error.code);
-            facts.data.clone_from(&error.data);
+            facts.data = data;
+            facts.removed = (removed > 0).then_some(removed);
         })
 }
 

@@ -162,31 +162,28 @@ impl ProgressTable {
         }
     }
 
-    /// Takes a notification; `false` when its token belongs to no open request.
-    pub fn notice(&self, params: &str) -> bool {
-        let Ok(notice) = serde_json::from_str::<Notice>(params) else {
-            return false;
-        };
+    /// Takes a notification; how many characters were removed from its message, `None` when its token belongs to no
+    /// open request.
+    pub fn notice(&self, params: &str) -> Option<usize> {
+        let notice = serde_json::from_str::<Notice>(params).ok()?;
         let mut watched = lock(&self.watched);
-        let Some(entry) = watched.get_mut(&notice.token) else {
-            return false;
-        };
+        let entry = watched.get_mut(&notice.token)?;
         entry.deadline.touch();
         // A value that does not rise keeps the call alive but is not shown (mcp:PROG-03).
         if notice.progress <= entry.last {
-            return true;
+            return Some(0);
         }
         entry.last = notice.progress;
-        let Some(sink) = entry.sink.clone() else {
-            return true;
-        };
+        let Some(sink) = entry.sink.clone() else { return Some(0) };
+        let message = notice.message.map(|text| unicode::clean_counted(&text));
+        let removed = message.as_ref().map_or(0, |(_, removed)| *removed);
         // Called under the lock, so that nothing is delivered once the guard is gone.
         sink(Progress {
             progress: notice.progress,
             total: notice.total,
-            message: notice.message.map(|text| unicode::clean_str_lossy(&text)),
+            message: message.map(|(text, _)| text),
         });
-        true
+        Some(removed)
     }
 }
 

@@ -25,6 +25,7 @@ const REPEAT_AFTER: Duration = Duration::from_millis(250);
 
 /// Reads tools, prompts and resources side by side (LIF-03); what fails is kept for the status.
 pub(super) async fn prefetch(shared: &Arc<Shared>, live: &Live) {
+    shared.tell_hidden("the server's words on itself", live.client.negotiated().introduction.removed);
     let _ = tokio::join!(
         tools(shared, live),
         prompts(shared, live),

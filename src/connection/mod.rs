@@ -456,6 +456,18 @@ impl Shared {
         }
     }
 
+    /// Tells of characters that were removed; a flood of such news is one until the host has taken it.
+    pub(crate) fn tell_hidden(&self, place: &str, removed: usize) {
+        if removed == 0 {
+            return;
+        }
+        let note = Diagnostic::hidden(place, removed).on(&self.spec.name);
+        if let Ok(body) = serde_json::to_string(&note) {
+            let key = Some(format!("hidden {} {place}", self.spec.name));
+            self.host.emit(HostEvent { name: "diagnostic", body, key });
+        }
+    }
+
     pub(crate) fn current_process(&self) -> Option<Arc<crate::transport::stdio::ServerProcess>> {
         read(&self.view).transport.as_ref().and_then(|transport| transport.process())
     }
@@ -498,8 +510,10 @@ impl ServerListener for ClientListener {
     }
 
     fn resource_updated(&self, uri: &str) {
+        // As the list shows it, which is how the host knows it.
+        let uri = crate::unicode::clean_str_lossy(uri);
         let mut members = String::from("\"uri\":");
-        push_string(&mut members, uri);
+        push_string(&mut members, &uri);
         self.shared.emit(
             "resourceUpdated",
             &members,
@@ -508,25 +522,25 @@ impl ServerListener for ClientListener {
     }
 
     fn log(&self, level: &str, logger: Option<&str>, data: &str) {
-        self.shared.emit(
-            "log",
-            &status::log_members("protocol", level, logger, data, &self.shared.secrets()),
-            None,
-        );
+        let (members, removed) = status::log_members("protocol", level, logger, data, &self.shared.secrets());
+        self.shared.emit("log", &members, None);
+        self.shared.tell_hidden("a log message", removed);
     }
 
     fn stderr(&self, line: &str) {
         let mut data = String::new();
         push_string(&mut data, line);
-        self.shared.emit(
-            "log",
-            &status::log_members("stderr", "info", None, &data, &self.shared.secrets()),
-            None,
-        );
+        // What terminals do with escapes is no secret: nothing is told of those.
+        let (members, _) = status::log_members("stderr", "info", None, &data, &self.shared.secrets());
+        self.shared.emit("log", &members, None);
     }
 
     fn misbehaved(&self, code: &'static str, message: String) {
         self.shared.diagnose(Diagnostic::warning(code, message));
+    }
+
+    fn hidden(&self, place: &'static str, removed: usize) {
+        self.shared.tell_hidden(place, removed);
     }
 
     fn roots(&self) -> String {

@@ -66,6 +66,9 @@ impl Connection {
             };
             let outcome = live.client.request(request).await;
             self.shared.judge(&live, since, outcome.as_ref().err());
+            if let Some(removed) = outcome.as_ref().err().and_then(|error| error.facts().removed) {
+                self.shared.tell_hidden("the words of an error", removed);
+            }
             match outcome {
                 Err(error) if gone.is_none() && did_not_run(&error) && self.shared.health.may_repeat() => {
                     gone = Some(live.generation);

@@ -320,18 +320,18 @@ impl Shared {
     }
 }
 
-/// Members of a `log` event; the text is cleaned and free of secrets.
+/// Members of a `log` event, and how many characters were removed; the text is cleaned and free of secrets.
 pub(super) fn log_members(
     source: &str,
     level: &str,
     logger: Option<&str>,
     data: &str,
     redactor: &Redactor,
-) -> String {
-    let cleaned = match crate::unicode::clean_json(data, crate::unicode::Mode::Strict) {
-        Ok(None) => data.to_owned(),
-        Ok(Some(cleaned)) => cleaned.text,
-        Err(_) => "null".to_owned(),
+) -> (String, usize) {
+    let (cleaned, removed) = match crate::unicode::clean_json(data, crate::unicode::Mode::Strict) {
+        Ok(None) => (data.to_owned(), 0),
+        Ok(Some(cleaned)) => (cleaned.text, cleaned.characters),
+        Err(_) => ("null".to_owned(), 0),
     };
     let mut members = format!("\"source\":\"{source}\",\"level\":");
     push_string(&mut members, &crate::unicode::clean_str_lossy(level));
@@ -341,5 +341,5 @@ pub(super) fn log_members(
     }
     members.push_str(",\"data\":");
     members.push_str(&redactor.redact_json(&cleaned));
-    members
+    (members, removed)
 }

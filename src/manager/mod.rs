@@ -8,6 +8,7 @@ pub mod configuration;
 mod connectors;
 mod listing;
 pub mod options;
+mod outputs;
 mod persist;
 mod pinning;
 mod pins;
@@ -28,7 +29,6 @@ mod wake;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
@@ -60,6 +60,7 @@ use crate::transport::connector::tls::extra_roots_problem;
 use audit::{AuditLog, AuditingHost};
 use connectors::{Account, Connectors};
 use options::{Options, TokenChoice};
+use outputs::Outputs;
 use registry::Registry;
 use rules::Rules;
 use verdicts::Verdicts;
@@ -130,7 +131,8 @@ pub struct Manager {
     reported: Mutex<HashSet<String>>,
     /// Whether `NODE_EXTRA_CA_CERTS` was looked at.
     roots_told: Once,
-    output_dir: Mutex<Option<PathBuf>>,
+    /// Where files of results go.
+    outputs: Outputs,
     this: Weak<Manager>,
 }
 
@@ -162,6 +164,7 @@ impl Manager {
         };
         let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
         let pins = pins::Pins::new(options.pins, Arc::clone(&state));
+        let outputs = Outputs::new(options.output_dir.clone(), &state, options.output_retention);
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
@@ -197,7 +200,7 @@ impl Manager {
             closing: watch::Sender::new(Closing::No),
             reported: Mutex::default(),
             roots_told: Once::new(),
-            output_dir: Mutex::default(),
+            outputs,
             this: Weak::clone(this),
         });
         manager.report_options();
@@ -420,7 +423,7 @@ impl Manager {
         *write(&self.registry) = Arc::default();
         self.verdicts.written().await;
         self.pins.written().await;
-        self.remove_output_dir();
+        self.outputs.close().await;
         if let Some(predecessors) = &self.predecessors {
             predecessors.part();
         }
@@ -444,29 +447,6 @@ impl Manager {
                 // A server that does not read has other troubles; its next question gets the new roots.
                 let _ = live.client.notify("notifications/roots/list_changed", None).await;
             }
-        }
-    }
-
-    /// Where files of results go: the option, else a private directory that is removed at the end if empty.
-    fn output_directory(&self) -> Result<PathBuf, McpError> {
-        if let Some(dir) = &self.options.output_dir {
-            return Ok(dir.clone());
-        }
-        if let Some(state) = self.state.path() {
-            return Ok(state.join("outputs"));
-        }
-        let mut own = lock(&self.output_dir);
-        if let Some(dir) = &*own {
-            return Ok(dir.clone());
-        }
-        let dir = crate::call::blob::private_directory()?;
-        *own = Some(dir.clone());
-        Ok(dir)
-    }
-
-    fn remove_output_dir(&self) {
-        if let Some(dir) = lock(&self.output_dir).take() {
-            crate::call::blob::remove_if_empty(&dir);
         }
     }
 }

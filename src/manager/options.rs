@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::audit;
+use super::outputs::Retention;
 use super::pins::PinMode;
 use crate::call::budget::{DEFAULT_LIMIT, LargeOutput, OutputLimit};
 use crate::client::input::InputSettings;
@@ -78,6 +79,8 @@ pub struct Options {
     pub validate_input: bool,
     /// Where files of results go; `None` means the state directory, or else a private temporary one.
     pub output_dir: Option<PathBuf>,
+    /// How long those files are kept; `None` for ever.
+    pub output_retention: Option<Retention>,
     /// Names no outside server may have.
     pub reserved_names: Vec<String>,
     /// Questions the host answers.
@@ -155,6 +158,7 @@ const KNOWN: &[&str] = &[
     "maxOutputTokens",
     "onLargeOutput",
     "outputDir",
+    "outputRetention",
     "maxToolNameLength",
     "sdkToolPrefix",
     "toolErrors",
@@ -217,6 +221,13 @@ struct ClientInfo {
 struct PolicyOption {
     allowed_mcp_servers: Option<Vec<serde_json::Value>>,
     denied_mcp_servers: Option<Vec<serde_json::Value>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct RetentionOption {
+    max_age_ms: Option<f64>,
+    max_bytes: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -336,6 +347,7 @@ impl Options {
             output_limit,
             validate_input: take(&members, "validateInput")?.unwrap_or(false),
             output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
+            output_retention: output_retention(&members)?,
             reserved_names: take(&members, "reservedServerNames")?
                 .unwrap_or_else(|| RESERVED.map(str::to_owned).to_vec()),
             callbacks: QuestionKind::ALL
@@ -366,6 +378,29 @@ fn output_limit(members: &Members<'_>, environment: &Environment) -> Result<Outp
         tokens: given.or_else(known).unwrap_or(DEFAULT_LIMIT),
         on_large: choice(members, "onLargeOutput", &outcomes)?.unwrap_or(LargeOutput::File),
     })
+}
+
+/// The option `outputRetention`: limits, or `false` for none.
+fn output_retention(members: &Members<'_>) -> Result<Option<Retention>, McpError> {
+    let preset = Retention::default();
+    match members.get("outputRetention").map(|raw| raw.get()) {
+        None | Some("null") => Ok(Some(preset)),
+        Some("false") => Ok(None),
+        Some(_) => {
+            let own = take::<RetentionOption>(members, "outputRetention")?.unwrap_or_default();
+            let max_age = match own.max_age_ms {
+                None => preset.max_age,
+                Some(age) if (1.0..=MAX_MILLIS).contains(&age) => Duration::from_secs_f64(age / 1_000.0),
+                Some(_) => {
+                    return Err(invalid(
+                        "outputRetention",
+                        "maxAgeMs: expected a time in milliseconds, at least 1",
+                    ));
+                }
+            };
+            Ok(Some(Retention { max_age, max_bytes: own.max_bytes.unwrap_or(preset.max_bytes) }))
+        }
+    }
 }
 
 /// Options whose value matters elsewhere, or in a later version: a wrong one is a mistake all the same.

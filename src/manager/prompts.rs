@@ -81,9 +81,10 @@ impl Manager {
         let (progress, host) = (options.progress.as_ref(), host.as_ref());
         let ask = Ask { progress, host, ..Ask::new("prompts/get", &params, &deadline) };
         let reply = connection.request(&ask).await?;
-        let output_dir = || self.output_directory();
-        let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &output_dir);
-        let mapped = map_prompt(&reply.into_string(), &rules).map_err(|error| error.on(server))?;
+        let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &self.outputs);
+        let reply = reply.into_string();
+        let mapped = crate::runtime::at_length(reply.len(), || map_prompt(&reply, &rules))
+            .map_err(|error| error.on(server))?;
         for warning in &mapped.warnings {
             self.diagnose(warning);
         }

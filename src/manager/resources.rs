@@ -1,6 +1,9 @@
 //! Resources and the rest of the protocol: reading, subscribing, completing, log levels.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::Manager;
 use super::tools::{CallOptions, shown};
@@ -14,6 +17,8 @@ use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::protocol::app;
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
+use crate::runtime;
+use crate::unicode::{Mode, clean};
 
 /// Which of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +73,9 @@ impl Manager {
             let message = format!("{} is no view: its type is \"{}\"", shown(uri), shown(&kind));
             return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
         }
-        let output_dir = || self.output_directory();
-        let rules = OutputRules::new(server, uri, self.options.sanitize_results, &output_dir);
-        let mapped = map_resource_contents(&text, blobs, &rules).map_err(|error| error.on(server))?;
+        let rules = OutputRules::new(server, uri, self.options.sanitize_results, &self.outputs);
+        let mapped = runtime::at_length(text.len(), || map_resource_contents(&text, blobs, &rules))
+            .map_err(|error| error.on(server))?;
         for warning in &mapped.warnings {
             self.diagnose(warning);
         }
@@ -122,7 +127,8 @@ impl Manager {
         let params = Params::from_members(members, String::new());
         let text = self.send(&connection, "completion/complete", &params, CallOptions::default()).await?;
         let [completion] = crate::json_scan::pick(&text, ["completion"]);
-        let found = completion.filter(|text| text.starts_with('{')).map(str::to_owned);
+        let found = completion.filter(|text| text.starts_with('{'));
+        let found = found.map(|text| visible_values(text).unwrap_or_else(|| text.to_owned()));
         found.ok_or_else(|| {
             McpError::new(ErrorCode::ResultInvalid, "the answer to completion/complete has no completion")
                 .on(server)
@@ -184,6 +190,16 @@ impl Manager {
         let ask = Ask { progress, host, ..Ask::new(method, params, &deadline) };
         Ok(connection.request(&ask).await?.into_string())
     }
+}
+
+/// Completions without those that hold what nobody sees: a value goes back as it is shown, or not at all (SEC-02).
+fn visible_values(completion: &str) -> Option<String> {
+    let hides = |text: &str| !matches!(clean(text, Mode::Invisible), Ok(Cow::Borrowed(_)));
+    let mut value: Value = serde_json::from_str(completion).ok()?;
+    let values = value.get_mut("values")?.as_array_mut()?;
+    let before = values.len();
+    values.retain(|value| !value.as_str().is_some_and(hides));
+    (values.len() < before).then(|| value.to_string())
 }
 
 /// The URI as the server wrote it: what is shown may have been cleaned.

@@ -9,7 +9,7 @@ use super::listing::Caller;
 use super::persist::Persist;
 use super::registry::{ToolEntry, ToolKind};
 use super::view::View;
-use crate::call::blob;
+use crate::call::blob::Shelf;
 use crate::call::budget::hold_to;
 use crate::call::gate::{Gatekeeper, Passage, pass};
 use crate::call::hook::{HookedCall, before};
@@ -348,9 +348,8 @@ impl Manager {
         server: &str,
         reply: String,
     ) -> Result<MappedResult, McpError> {
-        let output_dir = || self.output_directory();
         let full_name = entry.map_or("task", |entry| &*entry.full_name);
-        let rules = OutputRules::new(server, full_name, self.options.sanitize_results, &output_dir);
+        let rules = OutputRules::new(server, full_name, self.options.sanitize_results, &self.outputs);
         let mut result = map_result(reply, &rules).map_err(|error| error.on(server))?;
         for warning in result.warnings.drain(..) {
             self.diagnose(&warning);
@@ -362,13 +361,14 @@ impl Manager {
         if let Some(mismatch) = mismatch {
             let message = format!("the result of {full_name} does not match its outputSchema: {mismatch}");
             if self.options.strict_output {
-                return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
+                let error = McpError::new(ErrorCode::ResultInvalid, message).on(server);
+                return Err(error.with(|facts| facts.data = result.kept_with_error()));
             }
             self.diagnose(&Diagnostic::warning("OUTPUT_SCHEMA_MISMATCH", message).on(server));
         }
-        let save = |name: &str, mime_type: &str, bytes: &[u8]| {
-            blob::save(&self.output_directory()?, Some(name), Some(mime_type), bytes)
-        };
+        let save =
+            |name: &str, mime_type: &str, bytes: &[u8]| self.outputs.save(Some(name), Some(mime_type), bytes);
+        let result = result.without_spare();
         let result = hold_to(result, self.options.output_limit, server, full_name, &save)?;
         for warning in &result.warnings {
             self.diagnose(warning);

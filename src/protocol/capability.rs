@@ -13,7 +13,7 @@ use super::task::EXTENSION;
 use super::version::{Era, ProtocolVersion};
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Kind};
-use crate::unicode::clean_str_lossy;
+use crate::unicode::clean_counted;
 
 /// A capability of a server that some method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +201,8 @@ pub struct ServerIntroduction {
     pub server_version: Option<String>,
     /// Instructions for the model, cleaned and cut at 32 KiB.
     pub instructions: Option<String>,
+    /// Characters that were removed from these texts.
+    pub removed: usize,
 }
 
 /// Reads the result of `initialize`.
@@ -215,19 +217,22 @@ pub fn read_introduction(result: &RawValue) -> Result<ServerIntroduction> {
     let capabilities = capabilities.filter(|text| json_scan::kind(text) == Kind::Object).unwrap_or("{}");
     // A version that we do not speak ends the conversation elsewhere; until then the newest reading serves.
     let version = ProtocolVersion::parse(&protocol_version).unwrap_or(ProtocolVersion::LEGACY[0]);
+    let mut removed = 0;
     Ok(ServerIntroduction {
         capabilities: ServerCapabilities::read(capabilities, version),
         protocol_version: protocol_version.into_owned(),
         capabilities_text: Arc::from(capabilities),
-        server_name: shown(member(server, "name"), TITLE_LIMIT),
-        server_version: shown(member(server, "version"), TITLE_LIMIT),
-        instructions: shown(instructions, DESCRIPTION_LIMIT),
+        server_name: shown(member(server, "name"), TITLE_LIMIT, &mut removed),
+        server_version: shown(member(server, "version"), TITLE_LIMIT, &mut removed),
+        instructions: shown(instructions, DESCRIPTION_LIMIT, &mut removed),
+        removed,
     })
 }
 
-fn shown(value: Option<&str>, limit: usize) -> Option<String> {
-    let text = json_scan::decode(value?)?;
-    Some(cut(clean_str_lossy(&text), limit))
+fn shown(value: Option<&str>, limit: usize, removed: &mut usize) -> Option<String> {
+    let (text, hidden) = clean_counted(&json_scan::decode(value?)?);
+    *removed += hidden;
+    Some(cut(text, limit))
 }
 
 /// What the host can do for servers; declare only what somebody serves.

@@ -4,9 +4,12 @@
 //! fits none leaves as `{type: 'unknown', raw}`. Saving a blob is the caller's closure, so that this stays pure.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use super::definition::{Body, shown};
+use super::media;
 use super::oddities::Oddities;
+use super::repeats::Repeats;
 use super::sanitize::Sanitize;
 use crate::error::{ErrorCode, Result};
 use crate::json_scan::{self, Facts, Kind};
@@ -75,17 +78,36 @@ impl<'a> Block<'a> {
         self.kind.and_then(json_scan::decode).unwrap_or_default()
     }
 
+    /// Whether the block is an image as model interfaces take it, as far as can be told.
+    fn is_shown_image(&self) -> bool {
+        let (Some(data), Some(mime_type)) = (self.data, self.mime_type.and_then(json_scan::decode)) else {
+            return false;
+        };
+        let fits = |data: &str| {
+            media::format_of(data)
+                .is_none_or(|found| media::is_shown(found) && media::is_same(found, &mime_type))
+        };
+        is_plain_base64(data) && media::is_shown(&mime_type) && fits(data.trim_matches('"'))
+    }
+
     /// Whether the block already has its public shape and needs no cleaning.
     fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
         let shape = match &*self.kind() {
             "text" => is_string(self.text),
-            "image" | "audio" => is_string(self.data) && is_string(self.mime_type),
+            "image" => self.is_shown_image(),
+            "audio" => is_string(self.mime_type) && self.data.is_some_and(is_plain_base64),
             "resource_link" => is_string(self.uri) && is_string(self.name) && self.icons.is_none(),
             _ => false,
         };
         let annotated = self.annotations.is_none_or(|value| json_scan::kind(value) == Kind::Object);
         Ok(shape && annotated && is_clean(self.raw, rules, facts)?)
     }
+}
+
+/// Whether a literal is base64 that every reader takes, and some.
+fn is_plain_base64(literal: &str) -> bool {
+    let text = literal.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    text.is_some_and(|text| !text.is_empty() && media::is_well_formed(text))
 }
 
 fn is_string(value: Option<&str>) -> bool {
@@ -99,7 +121,7 @@ fn is_clean(block: &str, rules: &ContentRules<'_>, facts: Facts) -> Result<bool>
     }
     for member in json_scan::members(block).filter(|member| !is_binary(member)) {
         for part in [member.literal, member.value] {
-            if matches!(rules.sanitize.json(part, facts)?, Cow::Owned(_)) {
+            if matches!(rules.sanitize.json(part, facts, &Cell::default())?, Cow::Owned(_)) {
                 return Ok(false);
             }
         }
@@ -146,11 +168,20 @@ pub(crate) struct BlockWriter<'a> {
     /// Texts taken out of the JSON, with the number of their block.
     pub(crate) large_texts: Vec<(usize, String)>,
     pub(crate) oddities: Oddities,
+    /// Characters removed by cleaning.
+    pub(crate) removed: Cell<usize>,
+    /// What the result says twice.
+    repeats: &'a Repeats<'a>,
+    /// Blobs that became files, by their literal.
+    saved: Vec<(&'a str, SavedBlob)>,
 }
 
 impl<'a> BlockWriter<'a> {
-    pub(crate) fn new(rules: &'a ContentRules<'a>, facts: Facts) -> Self {
+    pub(crate) fn new(rules: &'a ContentRules<'a>, facts: Facts, repeats: &'a Repeats<'a>) -> Self {
         Self {
+            repeats,
+            saved: Vec::new(),
+            removed: Cell::default(),
             rules,
             facts,
             json: String::new(),
@@ -165,7 +196,7 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Maps a whole `content`, whatever it is.
-    pub(crate) fn write_content(&mut self, content: &str) -> Result<()> {
+    pub(crate) fn write_content(&mut self, content: &'a str) -> Result<()> {
         match json_scan::kind(content) {
             Kind::Array => json_scan::elements(content).try_for_each(|element| self.write(element)),
             Kind::Null => {
@@ -180,30 +211,31 @@ impl<'a> BlockWriter<'a> {
     }
 
     /// Maps one element.
-    pub(crate) fn write(&mut self, element: &str) -> Result<()> {
+    pub(crate) fn write(&mut self, element: &'a str) -> Result<()> {
         if json_scan::kind(element) != Kind::Object {
             self.odd("a block is not an object");
         }
         self.write_any(element)
     }
 
-    fn write_any(&mut self, element: &str) -> Result<()> {
+    fn write_any(&mut self, element: &'a str) -> Result<()> {
         match json_scan::kind(element) {
             Kind::Object => self.write_block(Block::read(element)),
             Kind::String => self.write_text(element, None),
             _ => {
                 let mut body = Body::default();
-                body.raw("value", &self.rules.sanitize.json(element, self.facts)?);
+                body.raw("value", &self.rules.sanitize.json(element, self.facts, &self.removed)?);
                 self.push_unknown(&format!("{{{}}}", body.0));
                 Ok(())
             }
         }
     }
 
-    fn write_block(&mut self, block: Block<'_>) -> Result<()> {
+    fn write_block(&mut self, block: Block<'a>) -> Result<()> {
         match (&*block.kind(), block.text) {
             ("text", Some(text)) if is_string(block.text) => self.write_text(text, block.annotations),
-            ("image" | "audio", _) if is_string(block.data) => self.write_media(block),
+            ("image", _) if is_string(block.data) => self.write_image(&Binary::of(&block)),
+            ("audio", _) if is_string(block.data) => self.write_audio(&Binary::of(&block)),
             ("resource_link", _) if is_string(block.uri) => self.write_link(block),
             ("resource", _) if block.resource.is_some() => self.write_resource(block),
             ("", Some(text)) if is_string(block.text) => {
@@ -220,40 +252,100 @@ impl<'a> BlockWriter<'a> {
     /// Writes a text block from a string literal; a long text goes apart.
     pub(crate) fn write_text(&mut self, literal: &str, annotations: Option<&str>) -> Result<()> {
         let mut body = typed("text");
+        let literal = &*self.repeats.cut_from(literal);
         if literal.len() > self.rules.large_text_bytes {
-            let text = self.rules.sanitize.text(json_scan::decode(literal).unwrap_or_default())?;
+            let text =
+                self.rules.sanitize.text(json_scan::decode(literal).unwrap_or_default(), &self.removed)?;
             self.large_texts.push((self.count, text));
             body.text("text", "");
         } else {
-            body.raw("text", &self.rules.sanitize.json(literal, self.facts)?);
+            body.raw("text", &self.rules.sanitize.json(literal, self.facts, &self.removed)?);
         }
         self.finish(body, annotations)
     }
 
-    fn write_media(&mut self, block: Block<'_>) -> Result<()> {
-        let data = block.data.unwrap_or_default();
-        let known = block.mime_type.filter(|_| is_string(block.mime_type));
-        let Some(mime_type) = known.map(Cow::Borrowed).or_else(|| sniffed(data)) else {
-            return self.write_unknown(block.raw, "a block of binary data names no mimeType");
+    /// Writes an image that model interfaces show; another one becomes a file, and one that is none is named (K8).
+    fn write_image(&mut self, image: &Binary<'a>) -> Result<()> {
+        let Some(base64) = self.base64_of(image)? else { return Ok(()) };
+        let found = media::format_of(base64.trim_matches('"'));
+        let said = image.mime_type.as_deref();
+        let mime_type = match (found, said) {
+            (Some(found), Some(said)) if media::is_shown(found) && media::is_same(found, said) => found,
+            (Some(found), Some(said)) if media::is_shown(found) => {
+                self.odd(&format!("an image said to be {} is {found}", shown(said)));
+                found
+            }
+            (Some(found), None) if media::is_shown(found) => {
+                self.odd("an image names no mimeType");
+                found
+            }
+            (None, Some(said)) if media::is_shown(said) => said,
+            (Some(found), Some(said)) if media::is_shown(said) => {
+                self.odd(&format!("an image said to be {} is {found}", shown(said)));
+                return self.write_file(image, Some(found));
+            }
+            (_, Some(said)) => return self.write_file(image, Some(said)),
+            (Some(found), None) => return self.write_file(image, Some(found)),
+            (None, None) => {
+                return self.write_unknown(image.block, "a block of binary data names no mimeType");
+            }
         };
-        if known.is_none() {
-            self.odd("an image names no mimeType");
+        self.write_media("image", &base64, mime_type, image)
+    }
+
+    fn write_audio(&mut self, sound: &Binary<'a>) -> Result<()> {
+        let Some(base64) = self.base64_of(sound)? else { return Ok(()) };
+        match &sound.mime_type {
+            Some(mime_type) => self.write_media("audio", &base64, mime_type, sound),
+            None => self.write_unknown(sound.block, "a block of binary data names no mimeType"),
         }
-        let mut body = typed(&block.kind());
-        body.raw("data", data);
-        body.raw("mimeType", &self.rules.sanitize.json(&mime_type, self.facts)?);
-        self.finish(body, block.annotations)
+    }
+
+    /// The literal of a part's base64, as every reader takes it. `None` where the part is written already: it is empty
+    /// or no base64.
+    fn base64_of(&mut self, part: &Binary<'a>) -> Result<Option<Cow<'a, str>>> {
+        let text = json_scan::decode(part.literal).unwrap_or_default();
+        let bytes = if media::is_well_formed(&text) { None } else { media::decode(&text) };
+        let broken = bytes.is_none() && !media::is_well_formed(&text);
+        if text.is_empty() || bytes.as_ref().is_some_and(Vec::is_empty) {
+            self.odd(&format!("its {} is empty", part.kind));
+            let of_type = part.mime_type.as_deref().map(|said| format!(" of type {}", shown(said)));
+            self.write_note(&format!("[empty {}{}]", part.kind, of_type.unwrap_or_default()))?;
+            return Ok(None);
+        }
+        if broken {
+            self.write_unknown(part.block, "a block of binary data is not valid base64")?;
+            return Ok(None);
+        }
+        Ok(Some(match bytes {
+            Some(bytes) => Cow::Owned(json_scan::quote(&media::encode(&bytes))),
+            // The escaped slashes of some writers are gone with decoding.
+            None if text.len() + 2 == part.literal.len() => Cow::Borrowed(part.literal),
+            None => Cow::Owned(json_scan::quote(&text)),
+        }))
+    }
+
+    /// Writes a text of ours in place of something that cannot be shown.
+    fn write_note(&mut self, note: &str) -> Result<()> {
+        self.write_text(&json_scan::quote(note), None)
+    }
+
+    fn write_media(&mut self, kind: &str, base64: &str, mime_type: &str, part: &Binary<'a>) -> Result<()> {
+        let mut body = typed(kind);
+        body.raw("data", base64);
+        body.text("mimeType", &self.rules.sanitize.text(Cow::Borrowed(mime_type), &self.removed)?);
+        self.finish(body, part.annotations)
     }
 
     fn write_link(&mut self, block: Block<'_>) -> Result<()> {
         let mut body = typed("resource_link");
         let uri = block.uri.unwrap_or_default();
-        body.raw("uri", &self.rules.sanitize.json(uri, self.facts)?);
+        body.raw("uri", &self.rules.sanitize.json(uri, self.facts, &self.removed)?);
         if !is_string(block.name) {
             self.odd("a resource link has no name");
         }
         let name = block.name.filter(|_| is_string(block.name)).unwrap_or(uri);
-        body.raw("name", &self.rules.sanitize.json(name, self.facts)?);
+        body.raw("name", &self.rules.sanitize.json(name, self.facts, &self.removed)?);
         let [title, description, size] = json_scan::pick(block.raw, ["title", "description", "size"]);
         for (name, value, kind) in [
             ("title", title, Kind::String),
@@ -262,13 +354,13 @@ impl<'a> BlockWriter<'a> {
             ("size", size, Kind::Number),
         ] {
             if let Some(value) = value.filter(|value| json_scan::kind(value) == kind) {
-                body.raw(name, &self.rules.sanitize.json(value, self.facts)?);
+                body.raw(name, &self.rules.sanitize.json(value, self.facts, &self.removed)?);
             }
         }
         self.finish(body, block.annotations)
     }
 
-    fn write_resource(&mut self, block: Block<'_>) -> Result<()> {
+    fn write_resource(&mut self, block: Block<'a>) -> Result<()> {
         let resource = Block::read(block.resource.unwrap_or_default());
         let [blob] = json_scan::pick(resource.raw, ["blob"]);
         if let Some(text) = resource.text.filter(|_| is_string(resource.text)) {
@@ -277,44 +369,52 @@ impl<'a> BlockWriter<'a> {
         let Some(blob) = blob.filter(|_| is_string(blob)) else {
             return self.write_unknown(block.raw, "an embedded resource has neither text nor blob");
         };
-        let mime_type = resource.mime_type.and_then(json_scan::decode).map(Cow::into_owned);
-        if mime_type.as_deref().is_some_and(is_shown_as_image) {
-            let mut body = typed("image");
-            body.raw("data", blob);
-            body.text("mimeType", mime_type.as_deref().unwrap_or_default());
-            return self.finish(body, block.annotations.or(resource.annotations));
+        let part = Binary {
+            block: block.raw,
+            kind: "image",
+            literal: blob,
+            mime_type: resource.mime_type.and_then(json_scan::decode),
+            uri: resource.uri.and_then(json_scan::decode),
+            annotations: block.annotations.or(resource.annotations),
+        };
+        if part.mime_type.as_deref().is_some_and(media::is_shown) {
+            return self.write_image(&part);
         }
-        self.write_file(block, resource, blob, mime_type.as_deref())
+        self.write_file(&part, part.mime_type.as_deref())
     }
 
-    fn write_file(
-        &mut self,
-        block: Block<'_>,
-        resource: Block<'_>,
-        blob: &str,
-        mime_type: Option<&str>,
-    ) -> Result<()> {
-        let uri = resource.uri.and_then(json_scan::decode);
-        let base64 = json_scan::decode(blob).unwrap_or_default();
-        match (self.rules.save)(&Blob { uri: uri.as_deref(), mime_type, base64: &base64 }) {
+    /// Saves a part, once however often the result holds it.
+    fn write_file(&mut self, part: &Binary<'a>, mime_type: Option<&str>) -> Result<()> {
+        let known = self.saved.iter().find(|(literal, _)| *literal == part.literal);
+        let outcome = if let Some((_, saved)) = known {
+            Ok(saved.clone())
+        } else {
+            let base64 = json_scan::decode(part.literal).unwrap_or_default();
+            (self.rules.save)(&Blob { uri: part.uri.as_deref(), mime_type, base64: &base64 })
+        };
+        match outcome {
             Ok(saved) => {
                 let mut body = typed("file");
                 body.text("path", &saved.path);
                 if let Some(mime_type) = mime_type {
-                    body.text("mimeType", &self.rules.sanitize.text(Cow::Borrowed(mime_type))?);
+                    body.text(
+                        "mimeType",
+                        &self.rules.sanitize.text(Cow::Borrowed(mime_type), &self.removed)?,
+                    );
                 }
-                if let Some(uri) = uri {
-                    body.text("uri", &self.rules.sanitize.text(uri)?);
+                if let Some(uri) = &part.uri {
+                    body.text("uri", &self.rules.sanitize.text(Cow::Borrowed(uri), &self.removed)?);
                 }
                 body.raw("bytes", &saved.bytes.to_string());
+                self.saved.push((part.literal, saved));
                 self.finish(body, None)
             }
             Err(error) if error.code() == ErrorCode::ResultInvalid => {
-                self.write_unknown(block.raw, error.message())
+                self.write_unknown(part.block, error.message())
             }
             Err(error) => {
                 self.oddities.add("OUTPUT_NOT_SAVED", error.message());
-                self.push_unknown_cleaned(block.raw)
+                self.push_unknown_cleaned(part.block)
             }
         }
     }
@@ -325,7 +425,7 @@ impl<'a> BlockWriter<'a> {
     }
 
     fn push_unknown_cleaned(&mut self, raw: &str) -> Result<()> {
-        let cleaned = self.rules.sanitize.json(raw, self.facts)?;
+        let cleaned = self.rules.sanitize.json(raw, self.facts, &self.removed)?;
         self.push_unknown(&cleaned);
         Ok(())
     }
@@ -338,7 +438,7 @@ impl<'a> BlockWriter<'a> {
 
     fn finish(&mut self, mut body: Body, annotations: Option<&str>) -> Result<()> {
         if let Some(annotations) = annotations.filter(|value| json_scan::kind(value) == Kind::Object) {
-            body.raw("annotations", &self.rules.sanitize.json(annotations, self.facts)?);
+            body.raw("annotations", &self.rules.sanitize.json(annotations, self.facts, &self.removed)?);
         }
         self.push(&body);
         Ok(())
@@ -361,21 +461,28 @@ fn typed(kind: &str) -> Body {
     body
 }
 
-/// Images that model interfaces show; others become files.
-fn is_shown_as_image(mime_type: &str) -> bool {
-    let name = mime_type.split(';').next().unwrap_or_default().trim();
-    ["image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"]
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
+/// A binary part of a result and what is said about it.
+struct Binary<'a> {
+    /// The whole block.
+    block: &'a str,
+    kind: &'static str,
+    /// Literal of the base64.
+    literal: &'a str,
+    mime_type: Option<Cow<'a, str>>,
+    uri: Option<Cow<'a, str>>,
+    annotations: Option<&'a str>,
 }
 
-/// Media type literal of a base64 literal whose first bytes are those of a known image format.
-fn sniffed(data: &str) -> Option<Cow<'static, str>> {
-    let starts = [
-        ("\"iVBORw0KGgo", "\"image/png\""),
-        ("\"/9j/", "\"image/jpeg\""),
-        ("\"R0lGOD", "\"image/gif\""),
-        ("\"UklGR", "\"image/webp\""),
-    ];
-    starts.iter().find(|(start, _)| data.starts_with(start)).map(|(_, name)| Cow::Borrowed(*name))
+impl<'a> Binary<'a> {
+    /// An image or a sound.
+    fn of(block: &Block<'a>) -> Self {
+        Self {
+            block: block.raw,
+            kind: if block.kind() == "audio" { "audio" } else { "image" },
+            literal: block.data.unwrap_or_default(),
+            mime_type: block.mime_type.and_then(json_scan::decode),
+            uri: None,
+            annotations: block.annotations,
+        }
+    }
 }

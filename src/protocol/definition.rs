@@ -2,6 +2,7 @@
 //! that a broken one is left out with a warning while the others stay (TOL-02).
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
@@ -117,6 +118,8 @@ pub(super) struct Draft<'a> {
     pub(super) raw: &'a str,
     facts: Facts,
     notes: Vec<(&'static str, String)>,
+    /// Characters removed by cleaning.
+    removed: Cell<usize>,
 }
 
 impl<'a> Draft<'a> {
@@ -128,7 +131,7 @@ impl<'a> Draft<'a> {
         if facts.depth > MAX_DEPTH {
             return Err(Rejection::invalid(format!("it is nested deeper than {MAX_DEPTH}")));
         }
-        Ok(Self { server, raw, facts, notes: Vec::new() })
+        Ok(Self { server, raw, facts, notes: Vec::new(), removed: Cell::default() })
     }
 
     /// Adds a warning about a definition that stays.
@@ -164,7 +167,11 @@ impl<'a> Draft<'a> {
         if self.facts.surely_clean(true) {
             return Ok(Cow::Borrowed(text));
         }
-        unicode::clean(text, Mode::Strict).map_err(|_| unstable())
+        let cleaned = unicode::clean(text, Mode::Strict).map_err(|_| unstable())?;
+        if let Cow::Owned(cleaned) = &cleaned {
+            self.removed.set(self.removed.get() + unicode::removed(text, cleaned, Mode::Strict));
+        }
+        Ok(cleaned)
     }
 
     /// A cleaned JSON value whose colliding keys are only worth a warning.
@@ -189,7 +196,10 @@ impl<'a> Draft<'a> {
             return Ok((Cow::Borrowed(value), Vec::new()));
         }
         match unicode::clean_json(value, Mode::Strict).map_err(|_| unstable())? {
-            Some(cleaned) => Ok((Cow::Owned(cleaned.text), cleaned.collisions)),
+            Some(cleaned) => {
+                self.removed.set(self.removed.get() + cleaned.characters);
+                Ok((Cow::Owned(cleaned.text), cleaned.collisions))
+            }
             None => Ok((Cow::Borrowed(value), Vec::new())),
         }
     }
@@ -246,9 +256,11 @@ pub(super) fn map_all<T: Named>(
         found.push(Diagnostic::warning(code, format!("{} {name}: {reason}", listed.noun())).on(server));
     };
     let mut wire_names = HashSet::new();
+    let mut removed = 0;
     for (place, raw) in raws.iter().enumerate() {
         let outcome = Draft::open(server, raw.get()).and_then(|mut draft| {
             let definition = map(&mut draft)?;
+            removed += draft.removed.get();
             Ok((definition, draft.notes))
         });
         match outcome {
@@ -275,6 +287,10 @@ pub(super) fn map_all<T: Named>(
             format!("left out: written {}, it looks like another one", code_points(definition.wire_name()));
         tell(listed.code(Fate::Quarantined), &name, &reason);
     });
+    if removed > 0 {
+        let place = format!("the list of {}s", listed.noun());
+        found.push(Diagnostic::hidden(&place, removed).on(server));
+    }
     (kept, found)
 }
 

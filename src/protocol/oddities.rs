@@ -34,6 +34,14 @@ impl Oddities {
         self.told.push(Diagnostic::info(code, message).on(&self.server));
     }
 
+    /// Adds that characters were removed, if any were.
+    pub(crate) fn hidden(&mut self, removed: usize) {
+        if removed > 0 {
+            let place = format!("result of '{}'", self.subject);
+            self.told.push(Diagnostic::hidden(&place, removed).on(&self.server));
+        }
+    }
+
     pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         if self.more > 0 {
             let message = format!("result of '{}': {} more oddities", self.subject, self.more);

@@ -6,6 +6,7 @@ use super::content::{BlockWriter, ContentRules};
 use super::definition::{
     Body, DESCRIPTION_LIMIT, Draft, Listed, Named, Rejection, TITLE_LIMIT, map_all, shown,
 };
+use super::repeats::Repeats;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Kind, MAX_DEPTH};
@@ -190,7 +191,8 @@ pub fn map_prompt_result(raw: &str, rules: &ContentRules<'_>) -> Result<MappedPr
     }
     let [description, messages] = json_scan::pick(raw, ["description", "messages"]);
     let rules = ContentRules { large_text_bytes: usize::MAX, ..*rules };
-    let mut writer = BlockWriter::new(&rules, facts);
+    let repeats = Repeats::default();
+    let mut writer = BlockWriter::new(&rules, facts, &repeats);
     let messages = messages.unwrap_or("null");
     if json_scan::kind(messages) != Kind::Array {
         writer.odd("messages is not an array");
@@ -201,13 +203,14 @@ pub fn map_prompt_result(raw: &str, rules: &ContentRules<'_>) -> Result<MappedPr
     }
     let mut body = Body::default();
     if let Some(description) = description.filter(|value| json_scan::kind(value) == Kind::String) {
-        body.raw("description", &rules.sanitize.json(description, facts)?);
+        body.raw("description", &rules.sanitize.json(description, facts, &writer.removed)?);
     }
     body.raw("messages", &format!("[{}]", mapped.join(",")));
+    writer.oddities.hidden(writer.removed.get());
     Ok(MappedPrompt { value: format!("{{{}}}", body.0), warnings: writer.oddities.finish() })
 }
 
-fn map_message(message: &str, writer: &mut BlockWriter<'_>, mapped: &mut Vec<String>) -> Result<()> {
+fn map_message<'a>(message: &'a str, writer: &mut BlockWriter<'a>, mapped: &mut Vec<String>) -> Result<()> {
     let [role, content] = json_scan::pick(message, ["role", "content"]);
     let role = match role.and_then(json_scan::decode).as_deref() {
         Some("assistant") => "assistant",

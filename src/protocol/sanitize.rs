@@ -1,6 +1,7 @@
 //! How the text of results is cleaned (SEC-02): the mode, and where it can be skipped.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::Facts;
@@ -32,26 +33,33 @@ impl Sanitize {
         }
     }
 
-    /// Cleans a text.
+    /// Cleans a text and counts what it removes.
     ///
     /// Errors: `SANITIZE_UNSTABLE`.
-    pub fn text(self, text: Cow<'_, str>) -> Result<String> {
+    pub fn text(self, text: Cow<'_, str>, removed: &Cell<usize>) -> Result<String> {
         let Some(mode) = self.mode() else { return Ok(text.into_owned()) };
         match unicode::clean(&text, mode).map_err(|_| unstable())? {
-            Cow::Owned(cleaned) => Ok(cleaned),
+            Cow::Owned(cleaned) => {
+                removed.set(removed.get() + unicode::removed(&text, &cleaned, mode));
+                Ok(cleaned)
+            }
             Cow::Borrowed(_) => Ok(text.into_owned()),
         }
     }
 
-    /// Cleans a JSON value; borrowed where nothing changes. `facts` are those of the text around it.
+    /// Cleans a JSON value and counts what that removes; borrowed where nothing changes. `facts` are those of the text
+    /// around it.
     ///
     /// Errors: `SANITIZE_UNSTABLE`.
-    pub fn json(self, value: &str, facts: Facts) -> Result<Cow<'_, str>> {
+    pub fn json<'a>(self, value: &'a str, facts: Facts, removed: &Cell<usize>) -> Result<Cow<'a, str>> {
         let Some(mode) = self.mode().filter(|_| !self.changes_nothing(facts)) else {
             return Ok(Cow::Borrowed(value));
         };
         let cleaned = unicode::clean_json(value, mode).map_err(|_| unstable())?;
-        Ok(cleaned.map_or(Cow::Borrowed(value), |cleaned| Cow::Owned(cleaned.text)))
+        Ok(cleaned.map_or(Cow::Borrowed(value), |cleaned| {
+            removed.set(removed.get() + cleaned.characters);
+            Cow::Owned(cleaned.text)
+        }))
     }
 }
 

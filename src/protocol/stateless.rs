@@ -12,7 +12,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::json_scan::{self, Kind};
 use crate::jsonrpc::RpcError;
 use crate::jsonrpc::write::{push_member, push_string};
-use crate::unicode::clean_str_lossy;
+use crate::unicode::{clean_counted, clean_str_lossy};
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const IDENTITY_KEY: &str = "io.modelcontextprotocol/clientInfo";
@@ -238,20 +238,23 @@ impl Discovery {
         let [server] = json_scan::pick(meta.unwrap_or("{}"), [SERVER_KEY]);
         let [name, server_version] = json_scan::pick(server.unwrap_or("{}"), ["name", "version"]);
         let capabilities = capabilities.unwrap_or("{}");
+        let mut removed = 0;
         ServerIntroduction {
             protocol_version: version.as_str().to_owned(),
             capabilities: ServerCapabilities::read(capabilities, version),
             capabilities_text: Arc::from(capabilities),
-            server_name: shown(name, TITLE_LIMIT),
-            server_version: shown(server_version, TITLE_LIMIT),
-            instructions: shown(instructions, DESCRIPTION_LIMIT),
+            server_name: shown(name, TITLE_LIMIT, &mut removed),
+            server_version: shown(server_version, TITLE_LIMIT, &mut removed),
+            instructions: shown(instructions, DESCRIPTION_LIMIT, &mut removed),
+            removed,
         }
     }
 }
 
-fn shown(value: Option<&str>, limit: usize) -> Option<String> {
-    let text = json_scan::decode(value?)?;
-    Some(cut(clean_str_lossy(&text), limit))
+fn shown(value: Option<&str>, limit: usize, removed: &mut usize) -> Option<String> {
+    let (text, hidden) = clean_counted(&json_scan::decode(value?)?);
+    *removed += hidden;
+    Some(cut(text, limit))
 }
 
 /// The strings of a JSON array, at most 100.

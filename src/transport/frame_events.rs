@@ -10,6 +10,8 @@ pub const LONGEST_RETRY: Duration = Duration::from_secs(300);
 const MAX_ID: usize = 1024;
 /// Bytes kept from either end of an event that is too long.
 const ENDS: usize = 4 * 1024;
+/// What stands before the data of a line, and does not count as data.
+const LABEL: &[u8] = b"data: ";
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// One event of a stream.
@@ -71,7 +73,7 @@ pub struct EventFramer {
 }
 
 impl EventFramer {
-    /// A framer that drops events of more than `limit` bytes.
+    /// A framer that drops events whose data have more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -141,7 +143,7 @@ impl EventFramer {
             return;
         }
         let held = self.data.as_ref().map_or(0, Vec::len) + self.line.len();
-        if held + bytes.len() <= self.limit {
+        if held + bytes.len() <= self.limit + LABEL.len() {
             self.line.extend_from_slice(bytes);
             return;
         }
@@ -203,6 +205,11 @@ impl EventFramer {
         if let Some(oversized) = self.oversized.take() {
             let id = id_of_oversized(&oversized.head, &oversized.tail);
             return Some(Event::TooLong { length: oversized.length, id });
+        }
+        if data.len() > self.limit {
+            let head = &data[..data.len().min(ENDS)];
+            let tail = &data[data.len().saturating_sub(ENDS)..];
+            return Some(Event::TooLong { length: data.len() as u64, id: id_of_oversized(head, tail) });
         }
         // An event without data only carries an id (mcp:HTTPL-22).
         if data.is_empty() {

@@ -28,6 +28,8 @@ pub struct CleanedJson {
     pub text: String,
     /// How many strings (keys and values) changed, those of removed members included.
     pub changed: usize,
+    /// How many characters were removed from strings (I5).
+    pub characters: usize,
     /// How many members were removed since another member of their object has the cleaned key.
     pub removed: usize,
     /// The cleaned keys of the first 100 members removed.
@@ -94,6 +96,7 @@ struct Rewrite<'a> {
     /// Pieces of the new text that must go, side by side or within one another.
     removals: Vec<(usize, usize)>,
     changed: usize,
+    characters: usize,
     removed: usize,
     collisions: Vec<String>,
 }
@@ -110,6 +113,7 @@ impl<'a> Rewrite<'a> {
             open: Vec::new(),
             removals: Vec::new(),
             changed: 0,
+            characters: 0,
             removed: 0,
             collisions: Vec::new(),
         }
@@ -198,15 +202,17 @@ impl<'a> Rewrite<'a> {
     }
 
     /// The new value of a string, if it changes.
-    fn cleaned(&self, token: Token) -> Result<Option<String>, Unstable> {
+    fn cleaned(&mut self, token: Token) -> Result<Option<String>, Unstable> {
         if !token.suspect {
             return Ok(None);
         }
         let (decoded, repaired) = decode(content(self.raw, token));
-        Ok(match clean(&decoded, self.mode)? {
-            Cow::Borrowed(_) if !repaired => None,
-            cleaned => Some(cleaned.into_owned()),
-        })
+        let cleaned = clean(&decoded, self.mode)?;
+        if matches!(cleaned, Cow::Borrowed(_)) {
+            return Ok(repaired.then(|| cleaned.into_owned()));
+        }
+        self.characters += super::removed(&decoded, &cleaned, self.mode);
+        Ok(Some(cleaned.into_owned()))
     }
 
     /// Removes members of a finished object whose keys have become those of others (B-074).
@@ -233,8 +239,8 @@ impl<'a> Rewrite<'a> {
         }
         self.copy_until(self.raw.len());
         let text = without(self.text, self.removals);
-        let Self { changed, removed, collisions, .. } = self;
-        Some(CleanedJson { text, changed, removed, collisions })
+        let Self { changed, characters, removed, collisions, .. } = self;
+        Some(CleanedJson { text, changed, characters, removed, collisions })
     }
 }
 

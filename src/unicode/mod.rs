@@ -34,6 +34,22 @@ pub enum Mode {
     Invisible,
 }
 
+impl Mode {
+    /// Whether the mode removes a character, if its neighbours do not need it.
+    fn hides(self, character: char) -> bool {
+        match self {
+            Self::Strict => classes::is_removed_strictly(character),
+            Self::Invisible => classes::is_invisible(character),
+        }
+    }
+}
+
+/// How many characters cleaning has removed; those that became others do not count (I5).
+pub fn removed(before: &str, after: &str, mode: Mode) -> usize {
+    let hidden = |text: &str| text.chars().filter(|&character| mode.hides(character)).count();
+    hidden(before).saturating_sub(hidden(after))
+}
+
 /// A text that does not stop changing under cleaning, or JSON nested too deeply to be cleaned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text does not become stable under Unicode cleaning")]
@@ -63,6 +79,13 @@ pub fn clean(text: &str, mode: Mode) -> Result<Cow<'_, str>, Unstable> {
 /// A text that does not become stable loses everything that is not plain ASCII.
 pub fn clean_str_lossy(text: &str) -> String {
     clean(text, Mode::Strict).map_or_else(|_| plain_ascii(text), Cow::into_owned)
+}
+
+/// As [`clean_str_lossy`], and how many characters were removed.
+pub fn clean_counted(text: &str) -> (String, usize) {
+    let cleaned = clean_str_lossy(text);
+    let removed = if cleaned == text { 0 } else { removed(text, &cleaned, Mode::Strict) };
+    (cleaned, removed)
 }
 
 fn plain_ascii(text: &str) -> String {

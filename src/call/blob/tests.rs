@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 
+use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 

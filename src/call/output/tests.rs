@@ -108,7 +108,7 @@ fn k6_odd_results_are_mended_and_told() {
         (r#"{"content":[],"_meta":[]}"#, json!([])),
         (
             r#"{"content":[{"type":"image","data":"iVBORw0KGgoAAAA"}]}"#,
-            json!([{"type": "image", "data": "iVBORw0KGgoAAAA", "mimeType": "image/png"}]),
+            json!([{"type": "image", "data": "iVBORw0KGgoAAAA=", "mimeType": "image/png"}]),
         ),
         (
             r#"{"content":[{"type":"resource_link","uri":"a:b"}]}"#,
@@ -206,8 +206,110 @@ fn value_of(text: &str, sanitize: Sanitize) -> Value {
 
 #[test]
 fn sec_02_binary_is_untouched() {
-    let text = "{\"content\":[{\"type\":\"image\",\"data\":\"AA\u{200b}==\",\"mimeType\":\"image/png\"},{\"type\":\"text\",\"text\":\"é\"}]}";
-    assert!(map(text).plain, "nothing but base64 holds a hidden character");
+    let text = r#"{"content":[{"type":"image","data":"4oCL4oCL","mimeType":"image/png"},{"type":"text","text":"é"}]}"#;
+    assert!(map(text).plain);
+}
+
+const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+#[test]
+fn k2_what_is_said_twice_is_handed_over_once() {
+    let wire = json!({
+        "content": [
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+            {"type": "text", "text": format!("{{\"image\":\"{PIXEL}\"}}")},
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        ],
+        "structuredContent": {"image": PIXEL, "n": 1},
+    })
+    .to_string();
+    let (value, result) = rewritten(&wire);
+    assert_eq!(value["structuredContent"], json!({"image": "[base64 of content[0]]", "n": 1}));
+    assert_eq!(value["content"][1]["text"], r#"{"image":"[base64 of content[0]]"}"#);
+    assert_eq!(value["content"][2]["data"], PIXEL, "who shows an image twice means it");
+    assert_eq!(result.without_spare().raw, Some(wire), "what is short stays in the wire result");
+}
+
+#[test]
+fn k2_long_base64_is_not_in_the_wire_result_as_well() {
+    let scratch = Scratch::new();
+    let directory = || Ok(scratch.0.clone());
+    let rules = OutputRules::new("srv", "tool", Sanitize::Invisible, &directory);
+    let long = format!("iVBORw0KGgoA{}", "AAAA".repeat(20_000));
+    let wire = json!({
+        "content": [
+            {"type": "image", "data": long, "mimeType": "image/png"},
+            {"type": "image", "data": long, "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "a:b/x.zip", "mimeType": "application/zip", "blob": format!("UEsD{long}")}},
+            {"type": "resource", "resource": {"uri": "a:b/y.zip", "mimeType": "application/zip", "blob": format!("UEsD{long}")}},
+        ],
+        "structuredContent": [long],
+    })
+    .to_string();
+    let result = map_result(wire, &rules).unwrap();
+    assert_eq!(result.structured_content().map(str::len), Some(long.len() + 4), "it is checked as it came");
+    let value = value(&result);
+    assert_eq!(value["structuredContent"], json!(["[base64 of content[0]]"]));
+    assert_eq!(value["content"][2]["path"], value["content"][3]["path"], "one file");
+    assert_eq!(value["content"][3]["uri"], "a:b/y.zip");
+    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 1);
+    let result = result.without_spare();
+    assert!(result.raw.as_ref().unwrap().len() < 1000, "the file and the block have it");
+    let raw: Value = serde_json::from_str(result.raw.as_ref().unwrap()).unwrap();
+    assert_eq!(raw["content"][0], json!({"type": "image", "data": "", "mimeType": "image/png"}));
+    assert_eq!(value["content"][0]["data"].as_str().unwrap().len(), long.len());
+}
+
+#[test]
+fn k8_images_that_no_model_takes_break_nothing() {
+    let scratch = Scratch::new();
+    let directory = || Ok(scratch.0.clone());
+    let rules = OutputRules::new("srv", "tool", Sanitize::Invisible, &directory);
+    let encode = crate::protocol::media::encode;
+    let drawing = encode(b"<svg xmlns='http://www.w3.org/2000/svg'/>");
+    let page = encode(b"<!DOCTYPE html><html>404</html>");
+    let gif = encode(b"GIF89a\x01\x00");
+    let bare = PIXEL.trim_end_matches('=').replacen("Rw0K", "Rw0\nK", 1).replace('+', "-");
+    let image = |data: &str, mime: &str| json!({"type": "image", "data": data, "mimeType": mime});
+    let cases = [
+        (
+            image(&drawing, "image/svg+xml"),
+            json!({"type": "file", "mimeType": "image/svg+xml", "bytes": 41}),
+            0,
+        ),
+        (image(&drawing, "image/png"), json!({"type": "file", "mimeType": "image/svg+xml", "bytes": 41}), 1),
+        (image(&page, "image/jpeg"), json!({"type": "file", "mimeType": "text/html", "bytes": 31}), 1),
+        (image("AAAA", "image/x-own"), json!({"type": "file", "mimeType": "image/x-own", "bytes": 3}), 0),
+        (image(&gif, "image/png"), image(&gif, "image/gif"), 1),
+        (image(PIXEL, "image/jpg"), image(PIXEL, "image/png"), 1),
+        (image(&bare, "image/png"), image(PIXEL, "image/png"), 0),
+        (image("", "image/png"), json!({"type": "text", "text": "[empty image of type image/png]"}), 1),
+        (
+            json!({"type": "audio", "data": "", "mimeType": "audio/wav"}),
+            json!({"type": "text", "text": "[empty audio of type audio/wav]"}),
+            1,
+        ),
+        (image("%%%", "image/png"), json!({"type": "unknown", "raw": image("%%%", "image/png")}), 1),
+        (image("AAAA", "image/png"), image("AAAA", "image/png"), 0),
+        (
+            json!({"type": "resource", "resource": {"uri": "a:b", "mimeType": "image/png", "blob": ""}}),
+            json!({"type": "text", "text": "[empty image of type image/png]"}),
+            1,
+        ),
+    ];
+    for (block, expected, warnings) in cases {
+        let wire = json!({"content": [block, {"type": "text", "text": "good"}]}).to_string();
+        let result = map_result(wire.clone(), &rules).unwrap();
+        let mut mapped = value(&result)["content"].clone();
+        assert_eq!(mapped[1]["text"], "good");
+        if expected["type"] == "file" {
+            let path = mapped[0].as_object_mut().unwrap().remove("path").unwrap();
+            assert!(std::path::Path::new(path.as_str().unwrap()).starts_with(&scratch.0), "{path}");
+        }
+        assert_eq!(mapped[0], expected, "{wire}");
+        assert_eq!(result.warnings.len(), warnings, "{wire}: {:?}", result.warnings);
+    }
 }
 
 #[test]

@@ -171,7 +171,8 @@ fn b_077_nothing_hidden_is_left_in_any_part() {
         .replace("\\u{0}", "\\ue000\\udb40\\udc41")
         .replace('}', r#","inputSchema":{"title":"x\u200b","properties":{"p\u200b":{"enum":["e\u200b"],"default":"e\u200b","pattern":"q\u200b"}}},"outputSchema":{"o\u200b":1},"annotations":{"title":"y\u200b"},"_meta":{"m\u200b":"n\u200b"},"icons":[{"src":"https://e.org/\u200b"}]}"#)
         .as_str()]);
-    assert_eq!((tools.len(), found), (1, vec![]));
+    assert_eq!((tools.len(), found.len()), (1, 1));
+    assert_eq!((found[0].code, found[0].removed), ("INVISIBLE_REMOVED", Some(14)), "I5");
     let tool = &tools[0];
     assert!(scan(&tool.body).ascii && !tool.body.contains("\\u"), "{}", tool.body);
     assert_eq!((tool.wire_name.as_str(), tool.name.as_str()), ("a\u{200b}b", "ab"));
@@ -220,7 +221,8 @@ fn b_053_look_alikes_are_quarantined_whatever_their_order() {
         assert!(found[0].message.contains("<U+200B>"), "{}", found[0].message);
     }
     let (tools, found) = map_texts(&[r#"{"name":"a\u200b"}"#, r#"{"name":"a\u200d"}"#]);
-    assert_eq!((tools.len(), found.len()), (0, 2));
+    let codes: Vec<&str> = found.iter().map(|note| note.code).collect();
+    assert_eq!((tools.len(), codes), (0, vec!["TOOL_QUARANTINED", "TOOL_QUARANTINED", "INVISIBLE_REMOVED"]));
 }
 
 #[test]

@@ -72,6 +72,18 @@ fn b_099_abused_fields_are_clamped_or_ignored() {
 }
 
 #[test]
+fn e13_the_limit_counts_data_only() {
+    let message = r#"{"jsonrpc":"2.0","id":12,"result":{}}"#;
+    for label in ["data: ", "data:"] {
+        let event = format!("event: message\n{label}{message}\n\n");
+        let (events, _) = all(message.len(), &[event.as_bytes()]);
+        assert!(matches!(&events[..], [Event::Message { data, .. }] if data == message), "{events:?}");
+        let (events, _) = all(message.len() - 1, &[event.as_bytes()]);
+        assert!(matches!(&events[..], [Event::TooLong { id: Some(12), .. }]), "{events:?}");
+    }
+}
+
+#[test]
 fn e13_an_event_above_the_limit_is_dropped_and_the_next_one_read() {
     let answer = format!("data: {{\"jsonrpc\":\"2.0\",\"id\":12,\"result\":\"{}\"}}\n\n", "x".repeat(5000));
     let (events, framer) = all(1000, &[b"id: 3\n", answer.as_bytes(), b"data: next\n\n"]);
