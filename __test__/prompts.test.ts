@@ -34,7 +34,7 @@ describe('prompts', () => {
     });
   });
 
-  test('PRM-01 arguments by name and by place; what is too much joins the last', async () => {
+  test('PRM-01 mcp:PRM-01 arguments by name and by place; what is too much joins the last', async () => {
     await withFaulty([], async (manager) => {
       expect(said(await manager.getPrompt('mcp__s__greet', { name: 'Ada', style: 'warmly' }))).toBe(
         'Hello Ada, warmly',

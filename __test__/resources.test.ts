@@ -14,7 +14,7 @@ import {
 } from './harness';
 
 describe('resources', () => {
-  test('RES-01 the list, and templates', async () => {
+  test('RES-01 mcp:RES-01 mcp:RES-02 mcp:RES-07 the list, and templates', async () => {
     await withFaulty([], async (manager) => {
       await manager.connect();
       const resources = await manager.listResources();
@@ -103,6 +103,67 @@ describe('resources', () => {
     });
   });
 
+  test('mcp:RES-04 mcp:TOOL-14 URIs go as they are, listed or not, and no two are taken for one', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(['--notes', file], async (manager) => {
+      await manager.connect('s');
+      const uris = [
+        'test://item/%7E',
+        'test://item/~',
+        'test://item/A/../b',
+        'test://item/Ü?q=1#f',
+        'test://item/',
+      ];
+      for (const uri of uris) {
+        const [{ text, uri: answered }] = await manager.readResource('s', uri);
+        expect([text, answered]).toEqual([uri.slice('test://item/'.length), uri]);
+      }
+      for (const uri of ['TEST://text', 'test://TEXT', 'test://text/'])
+        expect((await caught(manager.readResource('s', uri))).code).toBe('RPC_ERROR');
+      const sent = notes(file).filter(({ method }) => method === 'resources/read');
+      expect(sent.map(({ params }) => params?.uri)).toEqual([
+        ...uris,
+        'TEST://text',
+        'test://TEXT',
+        'test://text/',
+      ]);
+    });
+  });
+
+  test('mcp:RES-06 a changed list makes resources and templates stale', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(['--notes', file], async (manager) => {
+      await manager.connect('s');
+      const lists = async () => {
+        await manager.listResources();
+        await manager.listResourceTemplates();
+        const asked = notes(file).map(({ method }) => method);
+        return ['resources/list', 'resources/templates/list'].map(
+          (list) => asked.filter((method) => method === list).length,
+        );
+      };
+      const before = await lists();
+      expect(await lists()).toEqual(before);
+      const changed = nextEvent(manager, 'resourcesChanged');
+      await manager.callTool('mcp__s__notify', { method: 'notifications/resources/list_changed' });
+      expect(await changed).toEqual({ server: 's' });
+      expect(await lists()).toEqual(before.map((count) => count + 1));
+    });
+  });
+
+  test('RES-02 an update is told under the URI that was subscribed to; others are not made up', async () => {
+    await withFaulty([], async (manager) => {
+      const heard: string[] = [];
+      manager.on('resourceUpdated', ({ uri }) => heard.push(uri));
+      await manager.subscribeResource('s', 'test://item/%7E');
+      await eventually(() => heard.length > 0);
+      await manager.unsubscribeResource('s', 'test://item/%7E');
+      await manager.restart('s');
+      await pause(100);
+      expect(heard).toEqual(['test://item/%7E']);
+    });
+  });
+
   test('mcp:RES-09 not found is the error of the server', async () => {
     await withFaulty([], async (manager) => {
       expect(await caught(manager.readResource('s', 'test://nope'))).toMatchObject({
@@ -139,7 +200,7 @@ describe('resources', () => {
     });
   });
 
-  test('RES-02 subscriptions, also after a reconnect', async () => {
+  test('RES-02 mcp:RES-05 subscriptions, also after a reconnect', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
       const updated = nextEvent(manager, 'resourceUpdated');
@@ -172,7 +233,33 @@ describe('the rest of the protocol', () => {
     });
   });
 
-  test('PRO-11 SEC-01 log messages are events, cleaned', async () => {
+  test('mcp:COMP-01 prompts and templates, with what was chosen before', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withFaulty(['--notes', file], async (manager) => {
+      await manager.connect('s');
+      const ref = { type: 'ref/resource', uri: 'test://item/{id}' } as const;
+      const context = { arguments: { owner: 'x' } };
+      const { values } = await manager.complete('s', ref, { name: 'id', value: 'b' }, context);
+      expect(values).toEqual(['beta']);
+      const prompt = { type: 'ref/prompt', name: 'mcp__s__greet' } as const;
+      await manager.complete('s', prompt, { name: 'name', value: '' });
+      const sent = notes(file).filter(({ method }) => method === 'completion/complete');
+      expect(sent.map(({ params }) => params)).toMatchObject([
+        { ref, argument: { name: 'id', value: 'b' }, context },
+        { ref: { type: 'ref/prompt', name: 'greet' }, argument: { name: 'name', value: '' } },
+      ]);
+      expect(sent[1].params).not.toHaveProperty('context');
+    });
+  });
+
+  test('mcp:HOST-04 instructions are offered under the name of their server', async () => {
+    await withFaulty(['--instructions', 'Be brief.'], async (manager) => {
+      await manager.connect('s');
+      expect(manager.status('s')).toMatchObject({ name: 's', instructions: 'Be brief.' });
+    });
+  });
+
+  test('PRO-11 SEC-01 mcp:LOG-01 mcp:LOG-03 log messages are events, cleaned', async () => {
     await withFaulty([], async (manager) => {
       const logged = nextEvent(manager, 'log', ({ source }) => source === 'protocol');
       await manager.setLogLevel('s', 'debug');

@@ -30,7 +30,7 @@ describe('content', () => {
     });
   });
 
-  test('CAL-03 RES-01 embedded resources: text, image, and a file that stays where it belongs', async () => {
+  test('CAL-03 RES-01 mcp:TOOL-13 embedded resources: text, image, and a file that stays where it belongs', async () => {
     const outputDir = temporaryDirectory();
     await withFaulty(
       [],
