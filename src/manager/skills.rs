@@ -184,7 +184,11 @@ impl Manager {
 
     /// Members and a text of the server, cleaned as results are (SEC-02).
     fn with_text(&self, mut members: String, text: String) -> Result<Answer, McpError> {
-        let text = self.options.sanitize_results.text(Cow::Owned(text))?;
+        let removed = std::cell::Cell::new(0);
+        let text = self.options.sanitize_results.text(Cow::Owned(text), &removed)?;
+        if removed.get() > 0 {
+            self.diagnose(&Diagnostic::hidden("a file of a skill", removed.get()));
+        }
         if text.len() > LARGE_TEXT_BYTES {
             push_member(&mut members, "text", "\"\"");
             return Ok(Answer { value: format!("[{{{members}}}]"), texts: vec![(0, text)] });
