@@ -433,7 +433,7 @@ test('G21 H6 a variable that is missing is told before anything is sent, and sta
   const w = { type: 'http', url: world.url, headers: { Authorization: 'Bearer ${NO_SUCH_VARIABLE}' } };
   writeFileSync(join(directory, '.mcp.json'), JSON.stringify({ mcpServers: { w } }));
   await withManager(
-    { cwd: directory, config: { userConfigFile: join(directory, 'user.json') }, onApproval: () => true },
+    { cwd: directory, config: { homeDir: directory, projectRoot: directory }, onApproval: () => 'approved' },
     async (manager) => {
       await manager.load();
       await manager.connect('w').catch(() => {});

@@ -65,12 +65,13 @@ test('B-157 a form that asks for a secret is marked, and declined unasked where 
       return { action: 'cancel' as const };
     };
     await asking({ onElicitation, secretForms }, async (manager) => {
-      for (const properties of [
+      const forms: JsonObject[] = [
         { password: { type: 'string' } },
         { api_key: { type: 'string' } },
         { otp: { type: 'string' } },
         { field: { type: 'string', description: 'your token' } },
-      ]) {
+      ];
+      for (const properties of forms) {
         const action = secretForms === 'decline' ? 'decline' : 'cancel';
         expect(await ask(manager, form(properties))).toEqual({ action });
       }

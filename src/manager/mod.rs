@@ -158,10 +158,7 @@ impl Manager {
         let connectors = options.config.as_ref();
         let connectors =
             connectors.and_then(|config| Connectors::new(config, account.clone(), &options.connection));
-        let roots = match &options.roots {
-            Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
-            None => vec![file_uri(&options.cwd)],
-        };
+        let roots = first_roots(&options);
         let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
         let pins = pins::Pins::new(options.pins, Arc::clone(&state));
         let outputs = Outputs::new(options.output_dir.clone(), &state, options.output_retention);
@@ -298,7 +295,7 @@ impl Manager {
         settings.introduction.features =
             ClientFeatures { apps: self.options.apps, ..features_of(self.post.as_ref()) };
         settings.gate = self.gate.clone();
-        settings.predecessors = self.predecessors.clone();
+        settings.predecessors.clone_from(&self.predecessors);
         settings.account = self.account.clone().map(|account| account as Arc<dyn Authorizer>);
         if !matches!(spec.transport, TransportSpec::Stdio(_) | TransportSpec::Sdk { .. })
             && !self.watches_clocks.swap(true, Ordering::Relaxed)
@@ -505,6 +502,14 @@ fn token_store(
 
 fn closed_error() -> McpError {
     McpError::new(ErrorCode::ManagerClosed, "the manager was closed")
+}
+
+/// The roots servers are told at first: the option's, else the working directory (PRO-10).
+fn first_roots(options: &Options) -> Vec<String> {
+    match &options.roots {
+        Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
+        None => vec![file_uri(&options.cwd)],
+    }
 }
 
 /// A root as a URI: URIs stay, paths become `file://` URIs.

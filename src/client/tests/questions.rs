@@ -361,7 +361,7 @@ async fn taskl_15_a_form_that_runs_as_a_task_of_ours() {
     let question = stage.questions.recv().await.unwrap();
     stage.peer.send(&request("r", "tasks/result", &of(&id)));
     stage.peer.send(&request("c", "tasks/cancel", &of(&id)));
-    let mut told = vec![stage.peer.next().await.0, stage.peer.next().await.0];
+    let mut told = [stage.peer.next().await.0, stage.peer.next().await.0];
     told.sort_by_key(|frame| frame["id"].to_string());
     assert_eq!(told[0]["result"]["status"], "cancelled");
     assert_eq!(told[1]["error"]["code"], -1);
