@@ -12,6 +12,7 @@ import {
   withFaulty,
   withManager,
 } from './harness';
+import { httpPeer } from './remote-peers';
 
 describe('resources', () => {
   test('RES-01 mcp:RES-01 mcp:RES-02 mcp:RES-07 the list, and templates', async () => {
@@ -174,6 +175,31 @@ describe('resources', () => {
     });
   });
 
+  test('mcp:RES-08 mcp:RES-09 both codes of not found say what was not, also where the server does not', async () => {
+    for (const code of [-32002, -32602]) {
+      const { url } = await httpPeer(({ message }, response) => {
+        const { id, method } = message ?? {};
+        const answer = (body: object) =>
+          response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end(JSON.stringify({ jsonrpc: '2.0', id, ...body }));
+        if (method === 'initialize') {
+          const serverInfo = { name: 'x', version: '1' };
+          answer({ result: { protocolVersion: '2025-11-25', capabilities: { resources: {} }, serverInfo } });
+        } else if (method === 'resources/read') answer({ error: { code, message: 'no' } });
+        else return false;
+        return true;
+      });
+      await withManager({ servers: { s: { type: 'http', url, protocol: 'legacy' } } }, async (manager) => {
+        expect(await caught(manager.readResource('s', 'x://y'))).toMatchObject({
+          code: 'RPC_ERROR',
+          rpcCode: code,
+          data: { uri: 'x://y' },
+        });
+      });
+    }
+  });
+
   test('PRO-05 CAPABILITY_MISSING without a round trip', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--capabilities', '{"tools":{},"resources":{}}', '--notes', file], async (manager) => {
@@ -236,7 +262,6 @@ describe('the rest of the protocol', () => {
   test('mcp:COMP-01 prompts and templates, with what was chosen before', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
-      await manager.connect('s');
       const ref = { type: 'ref/resource', uri: 'test://item/{id}' } as const;
       const context = { arguments: { owner: 'x' } };
       const { values } = await manager.complete('s', ref, { name: 'id', value: 'b' }, context);

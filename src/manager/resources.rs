@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Manager;
 use super::tools::{CallOptions, shown};
@@ -15,6 +16,7 @@ use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
+use crate::name::parse_tool_name;
 use crate::protocol::app;
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
 use crate::runtime;
@@ -65,7 +67,10 @@ impl Manager {
     ) -> Result<MappedContents, McpError> {
         let connection = self.connection(server).await?;
         let wire_uri = wire_uri(&connection, uri);
-        let text = self.plain_request(&connection, "resources/read", &[("uri", &wire_uri)], options).await?;
+        let text = self
+            .plain_request(&connection, "resources/read", &[("uri", &wire_uri)], options)
+            .await
+            .map_err(|error| about_uri(error, uri))?;
         if self.options.apps
             && app::is_view(uri)
             && let Some(kind) = app::wrong_type(&text)
@@ -119,7 +124,7 @@ impl Manager {
     ) -> Result<String, McpError> {
         let connection = self.connection(server).await?;
         let mut members = String::new();
-        push_member(&mut members, "ref", &self.wire_reference(reference));
+        push_member(&mut members, "ref", &self.wire_reference(&connection, reference).await);
         push_member(&mut members, "argument", argument);
         if let Some(context) = context {
             push_member(&mut members, "context", context);
@@ -136,10 +141,17 @@ impl Manager {
     }
 
     /// A reference to a prompt may use the full name; the wire gets the server's own.
-    fn wire_reference(&self, reference: &str) -> String {
+    async fn wire_reference(&self, connection: &Connection, reference: &str) -> String {
         let [kind, name] = crate::json_scan::pick(reference, ["type", "name"]);
         match (kind, name.and_then(crate::json_scan::decode)) {
             (Some("\"ref/prompt\""), Some(name)) => {
+                if self.registry().prompt(&name).is_none() && parse_tool_name(&name).is_some() {
+                    // Its list may not have been read yet; the server judges a name that stays unknown.
+                    let deadline = Deadline::start(connection.settings().clocks.request(None, None));
+                    if let Ok(live) = connection.ready(&deadline, None).await {
+                        let _ = connection.prompts(&live).await;
+                    }
+                }
                 let mut text = String::from("{\"type\":\"ref/prompt\",\"name\":");
                 push_string(&mut text, &self.wire_prompt_name(&name));
                 text.push('}');
@@ -190,6 +202,15 @@ impl Manager {
         let ask = Ask { progress, host, ..Ask::new(method, params, &deadline) };
         Ok(connection.request(&ask).await?.into_string())
     }
+}
+
+/// What was not found, also where the server does not say so itself (mcp:RES-08, mcp:RES-09).
+fn about_uri(error: McpError, uri: &str) -> McpError {
+    if !matches!(error.facts().rpc_code, Some(-32002 | -32602)) || error.facts().data.is_some() {
+        return error;
+    }
+    let data = RawValue::from_string(serde_json::json!({ "uri": uri }).to_string()).ok();
+    error.with(|facts| facts.data = data.map(Arc::from))
 }
 
 /// Completions without those that hold what nobody sees: a value goes back as it is shown, or not at all (SEC-02).
