@@ -49,7 +49,7 @@ async function longestBlock(connection, workload) {
 }
 
 /** Comes back in every turn of the event loop and keeps the longest time between two of them. */
-function watchThread() {
+export function watchThread() {
   let longest = 0;
   let last = performance.now();
   const look = () => {

@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 
 import { PeerProcess } from './peer-process.mjs';
 import { makeReport, OURS, RIVALS } from './report.mjs';
-import { buildServer, measureDecisions } from './server.mjs';
+import { buildServer, measureDecisions, measureStart } from './server.mjs';
 import { renderDecisions, renderTable } from './table.mjs';
 import { workload, WORKLOADS } from './workloads.mjs';
 
@@ -26,7 +26,7 @@ const USAGE = `node bench/run.mjs [options]
   --peers A,B         only these of ${PEERS.join(', ')}
   --workloads A,B     only these of ${WORKLOADS.map(({ id }) => id).join(', ')}
   --server FILE       this echo server instead of one built by cargo
-  --decisions         only the core's own decisions
+  --decisions         only what has no peer: the core's own decisions, and fifty servers starting together
   --help`;
 
 function readOptions() {
@@ -118,10 +118,10 @@ async function main() {
     console.log(USAGE);
     return;
   }
-  const decisions = measureDecisions();
+  const server = options.server ?? buildServer();
+  const decisions = [...measureDecisions(), ...measureStart(server)];
   console.log(`${renderDecisions(decisions)}\n`);
   if (options.decisions) return;
-  const server = options.server ?? buildServer();
   const date = new Date().toISOString();
   const machine = describeMachine();
   const peers = await startPeers(options.peers, server);

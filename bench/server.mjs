@@ -2,6 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -11,8 +12,20 @@ export const buildServer = () => build('bench-echo-server');
 
 /** Figures of the core's own decisions: `{id, title, micros, target}`. */
 export function measureDecisions() {
-  const { status, stdout } = spawnSync(build('bench-decisions'), { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`bench-decisions ended with code ${status}`);
+  return figuresOf('bench-decisions', build('bench-decisions'), []);
+}
+
+/** Figures of fifty servers that start together, of the same shape. */
+export function measureStart(server) {
+  return figuresOf('bench/start.mjs', process.execPath, [join(root, 'bench', 'start.mjs'), server]);
+}
+
+function figuresOf(name, command, args) {
+  const { status, stdout } = spawnSync(command, args, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  if (status !== 0) throw new Error(`${name} ended with code ${status}`);
   return stdout
     .trim()
     .split('\n')

@@ -25,14 +25,14 @@ export function renderTable(report, peers) {
   return align(head, rows);
 }
 
-/** Renders the figures of `measureDecisions`. */
+/** Renders the figures of `measureDecisions` and `measureStart`. */
 export function renderDecisions(decisions) {
   const rows = decisions.map(({ title, micros, target: bound }) => [
     title,
     amount(micros / 1000, 'ms'),
     `≤ ${amount(bound / 1000, 'ms')}: ${micros <= bound ? 'met' : 'not met'}`,
   ]);
-  return align(['decision of the core', 'time', 'target'], rows);
+  return align(['by itself', 'time', 'target'], rows);
 }
 
 function figureTitle({ metricTitle, better }) {
