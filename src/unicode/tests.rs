@@ -299,6 +299,18 @@ fn b_075_base64_survives() {
     assert_eq!(clean_json(&raw, Mode::Strict), Ok(None));
 }
 
+#[test]
+fn sec_02_what_is_hidden_is_found_wherever_it_stands() {
+    for place in (4088..4104).chain(8184..8196) {
+        for hidden in ["\u{200B}", "\\u200b"] {
+            let raw = format!("\"{}{hidden}\"", "a".repeat(place));
+            let cleaned = clean_json(&raw, Mode::Invisible).unwrap().expect("something is hidden");
+            assert_eq!(cleaned.text, format!("\"{}\"", "a".repeat(place)), "{place}");
+        }
+        assert_eq!(clean_json(&format!("\"{}\\n\"", "u".repeat(place)), Mode::Invisible), Ok(None));
+    }
+}
+
 /// Texts with many neighbours of every kind.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
