@@ -56,14 +56,17 @@ pub fn clean_json(raw: &str, mode: Mode) -> Result<Option<CleanedJson>, Unstable
 fn has_suspects(bytes: &[u8]) -> bool {
     const BLOCK: usize = 4096;
     let next = bytes.get(1..).unwrap_or_default();
-    let pairs_are_suspect = |(block, next): (&[u8], &[u8])| {
-        let pairs = block.iter().zip(next);
-        pairs.fold(0, |found, (&byte, &next)| {
-            found | (byte & 0x80) | u8::from((byte == b'\\') & (next == b'u'))
-        }) != 0
+    let is_suspect = |(block, next): (&[u8], &[u8])| {
+        // Whether some byte is above ASCII, and the least distance of a pair from the escape.
+        let (mut all, mut nearest) = (0, u8::MAX);
+        for (&byte, &next) in block.iter().zip(next) {
+            all |= byte;
+            nearest = nearest.min((byte ^ b'\\') | (next ^ b'u'));
+        }
+        !u8::is_ascii(&all) || nearest == 0
     };
     bytes.last().is_some_and(|last| !last.is_ascii())
-        || bytes.chunks(BLOCK).zip(next.chunks(BLOCK)).any(pairs_are_suspect)
+        || bytes.chunks(BLOCK).zip(next.chunks(BLOCK)).any(is_suspect)
 }
 
 /// Whether one look at the whole text shows that no string can change.
