@@ -6,6 +6,7 @@ mod audit;
 mod authorization;
 pub mod configuration;
 mod connectors;
+mod late_writes;
 mod listing;
 pub mod options;
 mod outputs;

@@ -6,14 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use tokio::task::JoinHandle;
 
+use super::late_writes::LateWrites;
 use super::persist::Persist;
 use super::rules::Rules;
 use crate::config::identity::{self, IdentityKey};
@@ -45,8 +44,6 @@ const PREFIX: &str = "pins-";
 const MOST_FILES: usize = 1_000;
 /// Most bytes of definitions in one file; of tools beyond that only the hash is kept.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
-/// Longest wait for writes at the end.
-const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// How a tool without a description is written.
 const NOTHING_SAID: &str = r#","description":"","#;
@@ -129,12 +126,12 @@ pub(super) struct Pins {
     mode: PinMode,
     state: Arc<StateDir>,
     servers: Mutex<HashMap<String, Pinned>>,
-    writes: Mutex<Vec<JoinHandle<()>>>,
+    writes: LateWrites,
 }
 
 impl Pins {
     pub(super) fn new(mode: PinMode, state: Arc<StateDir>) -> Self {
-        Self { mode, state, servers: Mutex::default(), writes: Mutex::default() }
+        Self { mode, state, servers: Mutex::default(), writes: LateWrites::default() }
     }
 
     /// Compares the tools of a server with what was approved, and pins those that rules allow. The second value
@@ -285,22 +282,12 @@ impl Pins {
 
     /// Does a write that nobody waits for.
     pub(super) fn write_later(&self, write: impl FnOnce() + Send + 'static) {
-        if let Some(runtime) = crate::runtime::handle() {
-            let mut writes = lock(&self.writes);
-            writes.retain(|write| !write.is_finished());
-            writes.push(runtime.spawn_blocking(write));
-        }
+        self.writes.add(write);
     }
 
     /// Waits until everything is written, for a moment.
     pub(super) async fn written(&self) {
-        let writes = std::mem::take(&mut *lock(&self.writes));
-        let all = async {
-            for write in writes {
-                let _ = write.await;
-            }
-        };
-        let _ = tokio::time::timeout(LAST_WRITES, all).await;
+        self.writes.done().await;
     }
 }
 

@@ -5,20 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, Weak};
 
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinHandle;
 
 use super::Manager;
+use super::late_writes::LateWrites;
 use crate::client::verdict::{Verdict, VerdictCell, VerdictStore};
 use crate::config::identity::{self, IdentityKey};
 use crate::config::spec::{ServerSpec, TransportSpec};
 use crate::diagnostic::Diagnostic;
 use crate::error::McpError;
 use crate::protocol::version::ProtocolVersion;
-use crate::runtime::{lock, unix_millis};
+use crate::runtime::unix_millis;
 use crate::state_dir::StateDir;
 
 /// File of the state directory.
@@ -27,8 +26,6 @@ const FILE: &str = "era-verdicts.json";
 const FORMAT: u32 = 1;
 /// Verdicts that are kept; the oldest go first.
 const MOST: usize = 1_000;
-/// Longest wait for writes at the end.
-const LAST_WRITES: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct File {
@@ -100,12 +97,12 @@ pub(super) struct Verdicts {
     /// Hears when nothing can be kept.
     manager: Weak<Manager>,
     /// Writes under way: a write takes a lock and waits for the disk, so it is nobody's to wait for.
-    writes: Mutex<Vec<JoinHandle<()>>>,
+    writes: LateWrites,
 }
 
 impl Verdicts {
     pub(super) fn new(state: Arc<StateDir>, manager: Weak<Manager>) -> Arc<Self> {
-        Arc::new(Self { state, manager, writes: Mutex::default() })
+        Arc::new(Self { state, manager, writes: LateWrites::default() })
     }
 
     /// The store for one server; nothing is read yet.
@@ -120,13 +117,7 @@ impl Verdicts {
 
     /// Waits until everything that was found out is written, for a moment.
     pub(super) async fn written(&self) {
-        let writes = std::mem::take(&mut *lock(&self.writes));
-        let all = async {
-            for write in writes {
-                let _ = write.await;
-            }
-        };
-        let _ = tokio::time::timeout(LAST_WRITES, all).await;
+        self.writes.done().await;
     }
 
     fn read(&self, spec: &ServerSpec) -> Option<Verdict> {
@@ -197,11 +188,7 @@ impl Kept {
                 entry.file.write(&entry.spec, cell);
             }
         };
-        let mut writes = lock(&self.0.file.writes);
-        writes.retain(|write| !write.is_finished());
-        if let Some(runtime) = crate::runtime::handle() {
-            writes.push(runtime.spawn_blocking(write));
-        }
+        self.0.file.writes.add(write);
     }
 }
 
