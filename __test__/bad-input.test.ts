@@ -351,7 +351,7 @@ describe.each<Era>(['legacy', 'modern'])('Streamable HTTP, %s era', (era) => {
     ],
   ];
 
-  test.each(dripping)('F-055 a slow drip of %s ends at the clock of the call', async (_, bad) => {
+  test.each(dripping)('F-055 B-098 a slow drip of %s ends at the clock of the call', async (_, bad) => {
     expect(await call(bad, { timeoutMs: 400 })).toMatchObject({ code: 'TIMEOUT', kind: 'idle' });
   });
 

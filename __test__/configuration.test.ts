@@ -20,31 +20,10 @@ import {
   type McpManagerOptions,
 } from '..';
 import { DEFAULTS, eventually, faulty, jsonOf, root, temporaryDirectory, withManager } from './harness';
-
-/** Home, organisation and project of one test; every file of the real machine is out of sight. */
-function world(files: Record<string, unknown> = {}) {
-  const base = temporaryDirectory();
-  const at = (path: string) => join(base, path);
-  for (const directory of ['home', 'managed', 'project']) mkdirSync(at(directory));
-  const write = (path: string, content: unknown) => {
-    mkdirSync(dirname(at(path)), { recursive: true });
-    writeFileSync(at(path), typeof content === 'string' ? content : JSON.stringify(content));
-  };
-  for (const [path, content] of Object.entries(files)) write(path, content);
-  const options: McpManagerOptions = {
-    cwd: at('project'),
-    config: { homeDir: at('home'), managedDir: at('managed'), projectRoot: at('project') },
-    stateDir: at('home/state'),
-  };
-  return { at, write, options, json: (path: string) => JSON.parse(readFileSync(at(path), 'utf8')) };
-}
-
-const servers = (mcpServers: Record<string, unknown>) => ({ mcpServers });
-const fates = (entries: ConfigEntry[]) => Object.fromEntries(entries.map(({ name, fate }) => [name, fate]));
-const canary = (path: string) => ({ command: 'sh', args: ['-c', `touch ${path}`] });
+import { canary, fates, servers, world } from './project';
 
 describe('approval', () => {
-  test('POL-01 I1 B-001 a server of the repository waits, and nothing of it runs', async () => {
+  test('POL-01 I1 B-001 R1 a server of the repository waits, and nothing of it runs', async () => {
     const { at, options, write } = world();
     write(
       'project/.mcp.json',

@@ -26,7 +26,7 @@ async function editors() {
 }
 
 describe('editors', () => {
-  test('POL-10 IDE-01 only two tools of each are taken over, and the token goes with every request', async () => {
+  test('POL-10 IDE-01 B-060 only two tools of each are taken over, and the token goes with every request', async () => {
     const { sse, ws, first, second } = await editors();
     await withManager({ ...FAST, servers: { ide: first, ide_2: second } }, async (manager) => {
       await manager.connect();

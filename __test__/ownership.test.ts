@@ -55,7 +55,7 @@ async function allGone(pids: number[], ms: number): Promise<void> {
 
 describe.runIf(process.platform !== 'win32')('the end of a host', () => {
   test.each(['abort', 'uncaught', 'rejection', 'exit', 'exit in an exit handler', 'worker'])(
-    'STD-05 Q4 F-018 %s: five deaf servers and their grandchildren are gone within 2 s',
+    'STD-05 Q4 F-018 A4 %s: five deaf servers and their grandchildren are gone within 2 s',
     async (way) => {
       const { host, lines } = startHost('waits-for-death.mjs', [temporaryDirectory(), way]);
       const over = way === 'worker' ? eventually(() => lines.includes('terminated'), 20_000) : exited(host);
@@ -71,7 +71,7 @@ describe.runIf(process.platform !== 'win32')('the end of a host', () => {
   );
 
   test.each(['SIGHUP', 'SIGTERM', 'SIGINT', 'SIGKILL'] as const)(
-    'STD-05 Q4 F-018 %s: five deaf servers and their grandchildren are gone within 2 s',
+    'STD-05 Q4 F-018 A4 %s: five deaf servers and their grandchildren are gone within 2 s',
     async (signal) => {
       const { host, lines } = startHost('waits-for-death.mjs', [temporaryDirectory()]);
       await eventually(() => lines.length > 0, 20_000);

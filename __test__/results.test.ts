@@ -78,7 +78,7 @@ describe('content', () => {
     });
   });
 
-  test('R15 RES-01 hostile names stay in the output directory, none overwrites another', async () => {
+  test('R15 B-165 RES-01 hostile names stay in the output directory, none overwrites another', async () => {
     const outputDir = temporaryDirectory();
     const uris = [
       'x://../../../etc/passwd',
