@@ -1,14 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readFileSync, readdirSync, statSync, symlinkSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import {
   McpManager,
@@ -16,10 +7,9 @@ import {
   isServerAllowed,
   serverSignature,
   type ApprovalRequest,
-  type ConfigEntry,
   type McpManagerOptions,
 } from '..';
-import { DEFAULTS, eventually, faulty, jsonOf, root, temporaryDirectory, withManager } from './harness';
+import { DEFAULTS, eventually, faulty, jsonOf, root, withManager } from './harness';
 import { canary, fates, servers, world } from './project';
 
 describe('approval', () => {
