@@ -280,7 +280,7 @@ describe('finding the authorization server', () => {
     expect(other.hits).toEqual([]);
   });
 
-  test('A-18 the authorization server is trusted and reached as the server is: a private CA', async () => {
+  test('A-18 E15 the authorization server is trusted and reached as the server is: a private CA', async () => {
     const world = await authorizationWorld({ secure: true });
     const fails = await inWorld(world, (manager) => caught(manager.connect('w')));
     expect(fails).toMatchObject({ code: 'TLS_FAILED' });

@@ -301,7 +301,7 @@ describe('discovery', () => {
     }
   });
 
-  test('B-120 SEC-20 authorization endpoints that are no web addresses are refused', async () => {
+  test('B-120 I10 SEC-20 authorization endpoints that are no web addresses are refused', async () => {
     for (const endpoint of ['file:///x', 'javascript:x', '-flag', 'http://10.0.0.1/authorize']) {
       const world = await authorizationWorld({
         issuer: (document) => ({ ...document, authorization_endpoint: endpoint }),

@@ -624,6 +624,18 @@ test('CFG-09 the report names file and line of everything ever seen', async () =
   await manager.close();
 });
 
+test('H10 CFG-10 two servers that differ in their environment alone are two servers', async () => {
+  const { options, write } = world();
+  const as = (WHO: string) => ({ ...faulty(), env: { WHO } });
+  write('home/.claude.json', servers({ first: as('one'), second: as('two') }));
+  await withManager(options, async (manager) => {
+    await manager.connect();
+    expect(fates(manager.configReport().servers)).toEqual({ first: 'active', second: 'active' });
+    for (const [server, who] of Object.entries({ first: 'one', second: 'two' }))
+      expect(jsonOf(await manager.callTool({ server, tool: 'environment' })).WHO).toBe(who);
+  });
+});
+
 test('CFG-15 importConfig gives our form and writes nothing', async () => {
   const { at, write } = world();
   write(

@@ -57,6 +57,19 @@ test('B-155 an address with letters that deceive is offered with a warning; unsa
   });
 });
 
+test('M4 a very long address is offered whole, with its host beside it', async () => {
+  const url = `https://login.test/${'a'.repeat(5_000)}`;
+  const asked: ElicitationRequest[] = [];
+  const onElicitation = (request: ElicitationRequest) => {
+    asked.push(request);
+    return { action: 'decline' as const };
+  };
+  await asking({ onElicitation }, async (manager) => {
+    await ask(manager, { mode: 'url', message: 'Log in', url, elicitationId: 'e' });
+  });
+  expect(asked).toMatchObject([{ url, host: 'login.test' }]);
+});
+
 test('B-157 a form that asks for a secret is marked, and declined unasked where the host wants that', async () => {
   for (const secretForms of ['ask', 'decline'] as const) {
     const asked: ElicitationRequest[] = [];

@@ -74,7 +74,7 @@ describe('headersHelper', () => {
     expect(peer.upgrades.map(({ headers }) => headers.authorization)).toEqual(['Bearer token-1']);
   });
 
-  test('OAU-04 a text is split by quoting rules only, and a failure shows nothing of the output', async () => {
+  test('OAU-04 I4 a text is split by quoting rules only, and a failure shows nothing of the output', async () => {
     const peer = await httpPeer();
     const node = JSON.stringify(process.execPath);
     const shows = (script: string) => ({
@@ -107,7 +107,7 @@ describe('headersHelper', () => {
     );
   });
 
-  test('OAU-04 POL-01 nothing of a project runs before it was approved', async () => {
+  test('OAU-04 I4 POL-01 nothing of a project runs before it was approved', async () => {
     const home = temporaryDirectory();
     const project = join(home, 'project');
     mkdirSync(project);

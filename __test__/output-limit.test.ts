@@ -86,6 +86,54 @@ describe('CAL-04 results above maxOutputTokens', () => {
     }
   });
 
+  test('K1 K4 five megabytes of text and an image of six: a short text and two files, no block broken', async () => {
+    const outputDir = temporaryDirectory();
+    await withFaulty(
+      [],
+      async (manager) => {
+        const png = Buffer.concat([
+          Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'),
+          Buffer.alloc(6 << 20, 1),
+        ]);
+        const image = { type: 'image', data: png.toString('base64'), mimeType: 'image/png' };
+        const text = { type: 'text', text: 'long '.repeat(1 << 20) };
+        const result = await manager.callTool('mcp__s__raw-result', { result: { content: [text, image] } });
+        expect(JSON.stringify(result.content).length).toBeLessThan(20_000);
+        expect(result.content.map(({ type }) => type)).toEqual(['text', 'file', 'text']);
+        const [, saved] = result.content;
+        if (saved.type !== 'file') throw new Error('no file');
+        expect(saved.mimeType).toBe('image/png');
+        expect(readFileSync(saved.path).equals(png)).toBe(true);
+        const whole = JSON.parse(readFileSync(result.truncated!.path!, 'utf8')) as { content: object[] };
+        expect(whole.content).toEqual([text, image]);
+      },
+      { ...LIMITED, outputDir },
+    );
+  });
+
+  test('K11 a thousand large results that are kept weigh what is left of them', async () => {
+    const outputDir = temporaryDirectory();
+    await withFaulty(
+      [],
+      async (manager) => {
+        const kept = [];
+        const size = 200_000;
+        await manager.callTool('mcp__s__big', { bytes: size });
+        const before = process.memoryUsage().rss;
+        for (let round = 0; round < 50; round += 1) {
+          const calls = Array.from({ length: 20 }, () => manager.callTool('mcp__s__big', { bytes: size }));
+          kept.push(...(await Promise.all(calls)));
+        }
+        expect(kept.reduce((sum, result) => sum + JSON.stringify(result).length, 0)).toBeLessThan(10 << 20);
+        // The whole of all of them is 200 MB, and stands in files.
+        expect(process.memoryUsage().rss - before).toBeLessThan(120 << 20);
+        expect(readdirSync(outputDir).length).toBe(1_001);
+        expect(statSync(kept[999].truncated!.path!).size).toBe(size);
+      },
+      { ...LIMITED, outputDir, outputRetention: false },
+    );
+  }, 60_000);
+
   test('a failure above the limit stays a failure', async () => {
     await withFaulty(
       [],

@@ -260,6 +260,15 @@ describe.runIf(linux)('containers', () => {
     expect(log()[1]).toBe(`stop -t 1 ${container()}`);
   });
 
+  test('A8 LIF-08 a client that is deaf to everything keeps neither close() nor the program', async () => {
+    const { server, container } = contained('docker', ['--ignore-eof', '--ignore-term']);
+    const ended = await runHost('closes-container.mjs', [JSON.stringify(server)]);
+    expect(ended).toMatchObject({ code: 0, signal: null });
+    const { pid, ms } = JSON.parse(ended.stdout) as { pid: number; ms: number };
+    expect(ms).toBeLessThan(7000);
+    expect([pid, container()].filter(isAlive)).toEqual([]);
+  }, 30_000);
+
   test('BEY-02 A9 a client that is killed leaves no container', async () => {
     const { server, container } = contained('docker', []);
     const manager = new McpManager({ ...DEFAULTS, servers: { s: server }, retry: { attempts: 0 } });

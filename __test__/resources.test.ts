@@ -298,7 +298,7 @@ describe('the rest of the protocol', () => {
     });
   });
 
-  test('PRO-10 setRoots tells the server, which may ask again', async () => {
+  test('PRO-10 M5 mcp:ROOT-04 setRoots tells the server, which may ask again', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(
       ['--notes', file],
@@ -315,7 +315,7 @@ describe('the rest of the protocol', () => {
     );
   });
 
-  test('PRO-10 roots of the options, as file URIs', async () => {
+  test('PRO-10 mcp:ROOT-01 mcp:ROOT-02 mcp:ROOT-03 roots of the options, as file URIs', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(
       ['--requests', '--notes', file],

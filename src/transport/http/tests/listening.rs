@@ -50,7 +50,7 @@ async fn httpl_09_messages_come_and_the_stream_goes_on_after_a_cut() {
 }
 
 #[tokio::test]
-async fn e10_polite_ends_do_not_make_an_endless_loop() {
+async fn e10_e5_polite_ends_do_not_make_an_endless_loop() {
     let server = Server::start(|seen| match seen.method.as_str() {
         "GET" => vec![stream_head(), bytes("retry: 0\n\n"), Step::Close],
         _ => post_only(seen.id()),

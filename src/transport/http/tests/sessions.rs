@@ -19,7 +19,7 @@ fn with_session(seen: &Seen) -> Option<Vec<Step>> {
 }
 
 #[tokio::test]
-async fn httpl_15_the_session_goes_along_and_is_ended() {
+async fn httpl_15_e3_the_session_goes_along_and_is_ended() {
     let server =
         Server::start(|seen| with_session(seen).unwrap_or_else(|| json(&result(seen.id(), "{}")))).await;
     let (transport, heard) = connect(&server);
