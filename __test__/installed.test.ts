@@ -78,6 +78,15 @@ describe('USE-01 USE-05 the installed package', () => {
     expect(output).toBe('[]');
   });
 
+  it('USE-04 brings the command-line tool', () => {
+    const [command, options] =
+      process.platform === 'win32'
+        ? [`${join('node_modules', '.bin', 'mcp-switchboard.cmd')}`, { shell: true }]
+        : [join('node_modules', '.bin', 'mcp-switchboard'), {}];
+    const output = execFileSync(command, ['--version'], { encoding: 'utf8', cwd: folder, ...options });
+    expect(output.trim()).toBe(version);
+  });
+
   it(
     'has types for both module systems, checked without skipLibCheck',
     () => {

@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { chosenLicenses } from '../scripts/licenses.mjs';
@@ -56,7 +56,7 @@ describe('package.json', () => {
   });
 
   it('packs exactly what the package needs at run time, and nothing that is built here', () => {
-    const parts = readdirSync(join(root, 'lib')).map((name) => `lib/${name}`);
+    const parts = ['bin', 'lib'].flatMap(filesBelow);
     const documents = readdirSync(join(root, 'docs')).map((name) => `docs/${name}`);
     const legal = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'THIRD-PARTY-LICENSES.txt'];
     const data = ['package.json', 'schema/mcp-config.schema.json'];
@@ -68,6 +68,13 @@ describe('package.json', () => {
     expect(size).toBeLessThan(300_000);
   });
 });
+
+/** Every file below a folder, as `npm pack` names it. */
+function filesBelow(folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)).replaceAll('\\', '/'));
+}
 
 /** What `npm pack` would put into the package of a folder, and how large it would be, packed. */
 function packed(folder: string) {

@@ -1,0 +1,94 @@
+'use strict';
+
+const { entriesOf } = require('../entries.js');
+const { CommandError } = require('../errors.js');
+const { withManager } = require('../host.js');
+const terminal = require('../terminal.js');
+const { columns, target } = require('../words.js');
+
+module.exports = {
+  name: 'approve',
+  summary: 'look at a server that the project brings, and approve it',
+  usage: ['', 'SERVER'],
+  about: [
+    'Without a server: which ones wait. The definition is shown before you are asked; without a terminal, --yes approves',
+    'what was shown. The approval holds for exactly that definition: a change waits again.',
+  ],
+  positionals: [0, 1],
+  options: {
+    yes: { type: 'boolean', short: 'y', help: 'approve without being asked' },
+    reject: { type: 'boolean', help: 'reject it for good instead' },
+  },
+  run: (context) => {
+    // What there is to know about each that waits: asked while the configuration is read, answered only afterwards.
+    const asked = new Map();
+    const onApproval = (request) => {
+      asked.set(request.server, request);
+      return 'pending';
+    };
+    const [name] = context.positionals;
+    return withManager(context, { onApproval }, (manager) =>
+      name === undefined ? waiting(manager, context) : decide(manager, name, asked.get(name), context),
+    );
+  },
+};
+
+function waiting(manager, { out }) {
+  const servers = manager.configReport().servers.filter(({ fate }) => fate === 'pending-approval');
+  out.answer({ servers }, () =>
+    columns(servers.map(({ name, file, config }) => [name, file ?? '', target(config)])),
+  );
+  if (servers.length === 0) out.note('no server waits for approval');
+}
+
+async function decide(manager, name, request, context) {
+  const { values, out, signal } = context;
+  const entry = entriesOf(manager, name).find(
+    ({ fate }) => fate === 'pending-approval' || fate === 'rejected',
+  );
+  if (entry === undefined) {
+    if (values.reject) return settle(manager, name, undefined, context);
+    out.answer({ name, approved: true, changed: false }, () => [`${name} does not wait for approval`]);
+    return undefined;
+  }
+  show(entry, request, out);
+  if (!values.yes && !(await agreed(name, context))) {
+    throw new CommandError(
+      'PERMISSION_DENIED',
+      `${name} was not ${values.reject ? 'rejected' : 'approved'}`,
+      {
+        server: name,
+      },
+    );
+  }
+  signal.throwIfAborted();
+  return settle(manager, name, entry, context);
+}
+
+async function settle(manager, name, entry, { values, out, signal }) {
+  if (values.reject) await manager.rejectServer(name, { signal });
+  else await manager.approveServer(name, { signal });
+  const approved = !values.reject;
+  out.answer({ name, approved, changed: true, file: entry?.file, config: entry?.config }, () => [
+    `${approved ? 'approved' : 'rejected'} ${name}`,
+  ]);
+}
+
+/** Everything to look at, on standard error: the answer of the command comes after it. */
+function show({ name, file, line, config, approved }, request, out) {
+  out.ask(
+    `${name} in ${file}${line === undefined ? '' : `:${line}`}${request?.outsideProject ? ', outside the project' : ''}`,
+  );
+  if (approved !== undefined) out.ask(`approved was:\n${JSON.stringify(approved, null, 2)}\nnow it is:`);
+  out.ask(JSON.stringify(config, null, 2));
+  for (const { message } of request?.warnings ?? []) out.warning(message);
+}
+
+function agreed(name, context) {
+  const verb = context.values.reject ? 'Reject' : 'Approve';
+  if (terminal.present(context)) return terminal.confirmed(context, `${verb} ${name}?`);
+  throw new CommandError('PERMISSION_REQUIRED', `there is no terminal to ask on`, {
+    server: name,
+    hint: 'run it in a terminal, or with --yes once you have read the definition',
+  });
+}

@@ -1,0 +1,24 @@
+'use strict';
+// Questions to the person at the terminal.
+
+const { createInterface } = require('node:readline/promises');
+
+/** Whether there is one: it has to read what we write and to be read from. */
+const present = ({ stdin, out }) => stdin.isTTY === true && out.canAsk;
+
+/** A line that the person typed. */
+async function line({ stdin, signal }, question) {
+  const reader = createInterface({ input: stdin, output: process.stderr });
+  try {
+    return (await reader.question(question, { signal })).trim();
+  } finally {
+    reader.close();
+  }
+}
+
+/** Whether the person says yes; everything else is no. */
+async function confirmed(context, question) {
+  return /^y(es)?$/i.test(await line(context, `${question} [y/N] `));
+}
+
+module.exports = { confirmed, line, present };
