@@ -411,6 +411,13 @@ export interface McpManagerOptions {
    * `password` or `apiKey`, and what is secret in URLs; above 64 KiB only their size. Default `false`.
    */
   auditArguments?: boolean;
+  /**
+   * A file to write every message of every server to, without secrets, for `replayServer` (docs/recording.md): JSON lines,
+   * readable by the owner alone. A recording that stands there already stays in front of the new one; a file that is no
+   * recording is left alone. What cannot be written is told by the diagnostics `RECORDING_FAILED` and `RECORDING_INCOMPLETE`.
+   * Default: nothing is recorded.
+   */
+  recordTo?: string;
   /** Longest wait for `onPermission`, `onApproval` and `hooks.preToolUse`, in ms; the clocks of the call stand still meanwhile. Default 600 000 (10 min). */
   permissionTimeoutMs?: number;
   /** Limit for starting a server and its handshake, in ms. Default 30 000, or `MCP_TIMEOUT` of the environment. On expiry: `CONNECT_TIMEOUT`. */
@@ -1795,7 +1802,7 @@ export type McpView = Pick<
 /**
  * Every error of this package. `code` is the contract; classes are for convenience:
  *
- * McpConfigError          CONFIG_INVALID CONFIG_UNREADABLE CONFIG_WRITE_FAILED SERVER_EXISTS RESERVED_NAME ENTERPRISE_EXCLUSIVE UNSAFE_ARGUMENT
+ * McpConfigError          CONFIG_INVALID CONFIG_UNREADABLE CONFIG_WRITE_FAILED SERVER_EXISTS RESERVED_NAME ENTERPRISE_EXCLUSIVE RECORDING_INVALID UNSAFE_ARGUMENT
  * McpServerError          SERVER_UNKNOWN SERVER_DISABLED SERVER_NOT_APPROVED SERVER_REJECTED POLICY_DENIED TOOL_UNKNOWN PROMPT_UNKNOWN SKILL_UNKNOWN SDK_INSTANCE_MISSING
  * McpConnectionError      SPAWN_FAILED CONNECT_FAILED CONNECT_TIMEOUT CONNECTION_LOST SERVER_EXITED CIRCUIT_OPEN RETRIES_EXHAUSTED TRANSPORT_BACKPRESSURE
  *                         MESSAGE_TOO_LARGE MESSAGE_INVALID ENDPOINT_ORIGIN_MISMATCH REDIRECT_REFUSED URL_REFUSED HTTP_STATUS TLS_FAILED PROXY_FAILED VERSION_UNSUPPORTED MANAGER_CLOSED
@@ -2004,5 +2011,22 @@ export interface ModelToolChange {
   /** The new name, what was repaired, or why it is left out. */
   detail: string;
 }
+/** How a recording is replayed. */
+export interface ReplayOptions {
+  /** Which server of the recording; may be left out where it has only one. */
+  server?: string;
+  /** `recorded` keeps the pauses of the recording. Default `none`: answers come at once. */
+  timings?: 'none' | 'recorded';
+}
+/**
+ * An in-process server that answers from a recording made with `recordTo` (docs/recording.md): for `addSdkServer`, or for
+ * a client of the official SDK. Requests are matched by method and parameters; equal ones are answered in the order of the
+ * recording, then with the last answer again. What was not recorded is answered with JSON-RPC error −32000.
+ *
+ * The file is read when it is connected. `connect` rejects with `McpConfigError` `RECORDING_INVALID`, which names file and
+ * line; through a manager that is the cause of a `CONNECT_FAILED`.
+ * @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function replayServer(file: string, options?: ReplayOptions): SdkServer;
 /** Version of this package. */
 export const version: string;

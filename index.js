@@ -8,8 +8,10 @@ const { version } = require('./package.json');
 const { doctor } = require('./lib/doctor');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
+const { callLimits, limits } = require('./lib/call-options.js');
 const functions = require('./lib/functions.js');
 const questions = require('./lib/questions.js');
+const { replayServer } = require('./lib/replay-server.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { TaskHandle, TELL } = require('./lib/task-handle.js');
 const { ToolResult } = require('./lib/tool-result.js');
@@ -735,27 +737,6 @@ const forgotten = new FinalizationRegistry((forget) => forget());
 /** Where a change of the configuration can be kept. */
 const PERSIST = ['local', 'project', 'user'];
 
-/** Limits of a call; nothing where none is given. */
-function limits(options) {
-  const { timeoutMs, maxTotalTimeoutMs, meta, app, [VIEW]: view } = options ?? {};
-  return { timeoutMs, maxTotalTimeoutMs, meta, app, view };
-}
-
-function callLimits(options) {
-  if (options === undefined) return undefined;
-  const { timeoutMs, maxTotalTimeoutMs, meta, app, [VIEW]: view } = options;
-  if (
-    timeoutMs === undefined &&
-    maxTotalTimeoutMs === undefined &&
-    meta === undefined &&
-    app === undefined &&
-    view === undefined
-  ) {
-    return undefined;
-  }
-  return check.json({ timeoutMs, maxTotalTimeoutMs, meta, app, view }, 'options');
-}
-
 /** Puts the strings that came outside of the JSON text in their places. */
 function fill(letter, { places, texts }) {
   const blocks = letter.kind === 'tool' ? letter.value.content : letter.value;
@@ -804,4 +785,5 @@ exports.toModelTools = functions.toModelTools;
 exports.importConfig = functions.importConfig;
 exports.isServerAllowed = functions.isServerAllowed;
 exports.serverSignature = functions.serverSignature;
+exports.replayServer = replayServer;
 exports.version = version;

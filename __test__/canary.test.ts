@@ -90,6 +90,7 @@ async function shown(
     permissions: { allow: ['mcp__*'] },
     stateDir,
     auditArguments: true,
+    recordTo: join(directory, 'recording.jsonl'),
     ...options,
   };
   writeFileSync(
@@ -104,6 +105,7 @@ async function shown(
   const seen = [
     readFileSync(files[1], 'utf8'),
     readFileSync(join(directory, 'audit.jsonl'), 'utf8'),
+    readFileSync(join(directory, 'recording.jsonl'), 'utf8'),
     printed,
   ];
   const walk = (folder: string): void => {

@@ -29,7 +29,7 @@ export interface Row {
 }
 
 /** A server of its own, which can die and come back on the same port. */
-class Daemon {
+export class Daemon {
   port = 0;
   #child: ChildProcess | undefined;
 

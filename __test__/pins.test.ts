@@ -13,6 +13,7 @@ const CODES: Record<string, string[]> = {
     'SERVER_EXISTS',
     'RESERVED_NAME',
     'ENTERPRISE_EXCLUSIVE',
+    'RECORDING_INVALID',
     'UNSAFE_ARGUMENT',
   ],
   McpServerError: [
@@ -151,6 +152,7 @@ const FUNCTIONS = [
   'windowsCommand',
   'partitionCalls',
   'importConfig',
+  'replayServer',
   'isServerAllowed',
   'serverSignature',
   'toModelTools',

@@ -55,6 +55,7 @@ error_codes! {
     ServerExists "SERVER_EXISTS" "McpConfigError" false "The name belongs to a server of a stronger scope";
     ReservedName "RESERVED_NAME" "McpConfigError" false "The server name is reserved";
     EnterpriseExclusive "ENTERPRISE_EXCLUSIVE" "McpConfigError" false "Only the servers of the enterprise file may exist";
+    RecordingInvalid "RECORDING_INVALID" "McpConfigError" false "A recording cannot be read, is damaged, or has no such server";
     UnsafeArgument "UNSAFE_ARGUMENT" "McpConfigError" false "An argument cannot be passed to a Windows batch file safely";
     ServerUnknown "SERVER_UNKNOWN" "McpServerError" false "No server of that name is configured";
     ServerDisabled "SERVER_DISABLED" "McpServerError" false "The server is switched off";

@@ -21,6 +21,7 @@ pub mod manager;
 pub mod name;
 pub mod permission;
 pub mod protocol;
+pub mod recorder;
 pub mod runtime;
 pub mod secret;
 pub mod state_dir;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::state::FailureKind;
-use super::{ClientListener, Live, Shared, authorization, remote, socket};
+use super::{ClientListener, Live, Shared, authorization, recording, remote, socket};
 use crate::client::Tables;
 use crate::client::inbound::Inbound;
 use crate::client::input::InputDesk;
@@ -25,7 +25,7 @@ use crate::transport::authorizer::Authorizers;
 use crate::transport::in_process::{self, InProcessLimits, Script};
 use crate::transport::stdio::channel::{self, ChannelLimits};
 use crate::transport::stdio::{Inherit, StdioRecipe};
-use crate::transport::{CloseMode, Evidence, Transport};
+use crate::transport::{CloseMode, Evidence, Receiver, Transport};
 
 /// Why an attempt failed, and what that means for the next one.
 pub(crate) type Failure = (FailureKind, McpError);
@@ -165,7 +165,9 @@ async fn open_once(
         _ = &mut *abandon => Err(given_up()),
     };
     prepared.map_err(refused)?;
-    let transport = start_transport(shared, Arc::clone(&inbound), way, authorizers).map_err(refused)?;
+    let start = |receiver| start_transport(shared, receiver, way, authorizers);
+    let transport =
+        recording::tapped(shared, generation, Arc::<Inbound>::clone(&inbound), start).map_err(refused)?;
     inbound.attach(&transport);
     write(&shared.view).transport = Some(Arc::clone(&transport));
     let opening = open::open(Opening {
@@ -239,7 +241,7 @@ fn choice_of(shared: &Shared) -> EraChoice {
 
 fn start_transport(
     shared: &Shared,
-    inbound: Arc<Inbound>,
+    receiver: Arc<dyn Receiver>,
     way: Way<'_>,
     authorizers: Authorizers,
 ) -> Result<Arc<dyn Transport>, McpError> {
@@ -251,20 +253,20 @@ fn start_transport(
                 shutdown: shared.settings.shutdown,
             };
             let recipe = stdio_recipe(shared, spec);
-            let transport = channel::open(&recipe, way.environment, limits, inbound)?;
+            let transport = channel::open(&recipe, way.environment, limits, receiver)?;
             Ok(transport)
         }
         TransportSpec::Sdk { name } => {
             let limits =
                 InProcessLimits { message: shared.settings.max_message, queued: shared.settings.max_queued };
             let script: Arc<dyn Script> = Arc::<dyn Host>::clone(&shared.host);
-            Ok(in_process::open(script, &shared.spec.name, name, limits, inbound))
+            Ok(in_process::open(script, &shared.spec.name, name, limits, receiver))
         }
-        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, inbound, authorizers),
+        TransportSpec::WebSocket(_) | TransportSpec::WsIde(_) => socket::start(shared, receiver, authorizers),
         TransportSpec::Http(_)
         | TransportSpec::Sse(_)
         | TransportSpec::SseIde(_)
-        | TransportSpec::ConnectorProxy(_) => remote::start(shared, inbound, way.older, authorizers),
+        | TransportSpec::ConnectorProxy(_) => remote::start(shared, receiver, way.older, authorizers),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod liveness;
 pub mod manifest;
 pub mod pool;
 pub mod predecessors;
+mod recording;
 mod remote;
 pub mod request;
 pub mod settings;

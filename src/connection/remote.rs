@@ -6,13 +6,12 @@ use url::Url;
 
 use super::Shared;
 use super::attempt::Refused;
-use crate::client::inbound::Inbound;
 use crate::config::spec::{ProxyChoice, RemoteSpec, TransportSpec};
 use crate::error::{ErrorCode, McpError};
 use crate::secret::{SafeUrl, Secret};
 use crate::transport::authorizer::Authorizers;
 use crate::transport::http::{self, HttpLimits, HttpRecipe};
-use crate::transport::{Transport, legacy_sse};
+use crate::transport::{Receiver, Transport, legacy_sse};
 
 /// Header that carries the token of an editor (IDE-01).
 pub(super) const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
@@ -20,7 +19,7 @@ pub(super) const IDE_TOKEN: &str = "X-Claude-Code-Ide-Authorization";
 /// Starts the transport of a server over HTTP; `older` takes the event stream of 2024-11-05.
 pub(super) fn start(
     shared: &Shared,
-    inbound: Arc<Inbound>,
+    receiver: Arc<dyn Receiver>,
     older: bool,
     authorizers: Authorizers,
 ) -> Result<Arc<dyn Transport>, McpError> {
@@ -36,10 +35,10 @@ pub(super) fn start(
     };
     let recipe = HttpRecipe { authorizers, ..recipe(shared, url, headers)? };
     if events {
-        let transport = legacy_sse::open(recipe, inbound)?;
+        let transport = legacy_sse::open(recipe, receiver)?;
         Ok(transport)
     } else {
-        let transport = http::open(recipe, inbound)?;
+        let transport = http::open(recipe, receiver)?;
         Ok(transport)
     }
 }

@@ -19,6 +19,7 @@ use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
 use crate::protocol::classify::Classifier;
+use crate::recorder::Recorder;
 use crate::transport::authorizer::Authorizer;
 use crate::transport::stdio::ShutdownTimes;
 use crate::transport::websocket::PingTimes;
@@ -157,6 +158,8 @@ pub struct ConnectionSettings {
     pub proxy: ProxyChoice,
     /// The host's account, for the connectors behind its proxy (PXY-01).
     pub account: Option<Arc<dyn Authorizer>>,
+    /// Who writes down what is said (BEY-08).
+    pub recorder: Option<Arc<Recorder>>,
     /// The policy that every attempt to connect passes.
     pub gate: Gate,
 }

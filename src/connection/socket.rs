@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::remote::IDE_TOKEN;
-use crate::client::inbound::Inbound;
 use crate::config::spec::{ProxyChoice, TransportSpec};
 use crate::error::{ErrorCode, McpError};
-use crate::transport::Transport;
 use crate::transport::authorizer::Authorizers;
 use crate::transport::websocket::{self, WebSocketLimits, WebSocketRecipe};
+use crate::transport::{Receiver, Transport};
 
 /// Starts the transport of a server of type `ws` or `ws-ide`.
 pub(super) fn start(
     shared: &Shared,
-    inbound: Arc<Inbound>,
+    receiver: Arc<dyn Receiver>,
     authorizers: Authorizers,
 ) -> Result<Arc<dyn Transport>, McpError> {
     let (url, headers) = match &shared.spec.transport {
@@ -43,5 +42,5 @@ pub(super) fn start(
     };
     let limits =
         WebSocketLimits { message: settings.max_message, queued: settings.max_queued, ping: settings.ping };
-    Ok(websocket::open(recipe, limits, inbound))
+    Ok(websocket::open(recipe, limits, receiver))
 }

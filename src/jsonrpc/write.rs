@@ -130,6 +130,11 @@ pub fn enveloped_request(id: u64, method: &str, params: &Params, envelope: &str)
 
 /// A request frame whose parameters go out exactly as given (`initialize`, `ping`).
 pub fn plain_request(id: u64, method: &str, params: Option<&str>) -> String {
+    foreign_request(&id.to_string(), method, params)
+}
+
+/// The frame of a request of the peer; `id` is its id as JSON text.
+pub fn foreign_request(id: &str, method: &str, params: Option<&str>) -> String {
     let mut frame = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":");
     push_string(&mut frame, method);
     push_params(&mut frame, params);
@@ -159,8 +164,17 @@ pub fn result(id: &str, result: &str) -> String {
 
 /// The refusal of a request of the peer.
 pub fn error(id: &str, code: i64, message: &str) -> String {
+    error_with_data(id, code, message, None)
+}
+
+/// As [`error`], with `data` as JSON text.
+pub fn error_with_data(id: &str, code: i64, message: &str, data: Option<&str>) -> String {
     let mut frame = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":");
     push_string(&mut frame, message);
+    if let Some(data) = data {
+        frame.push_str(",\"data\":");
+        frame.push_str(data);
+    }
     frame.push_str("}}");
     finish(frame)
 }

@@ -30,6 +30,7 @@ mod wake;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, RwLock, Weak};
 
@@ -53,6 +54,7 @@ use crate::host::{Host, HostEvent};
 use crate::permission::Memory;
 use crate::protocol::capability::ClientFeatures;
 use crate::protocol::version::Era;
+use crate::recorder::Recorder;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
 use crate::transport::CloseMode;
@@ -144,17 +146,15 @@ impl Manager {
     /// `INVALID_ARGUMENT` naming the option.
     pub fn new(options: &str, bell: Box<dyn Fn() + Send + Sync>) -> Result<Arc<Self>, McpError> {
         let environment = Arc::new(Environment::capture());
-        let options = Options::read(options, Arc::clone(&environment))?;
+        let mut options = Options::read(options, Arc::clone(&environment))?;
         let post = Arc::new(PostOffice::new(options.callbacks.iter().copied().collect(), bell));
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
         let state = Arc::new(options.state_dir(places.as_ref()));
         let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
         let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
-        let host: Arc<dyn Host> = match &audit_log {
-            Some(log) => Arc::new(AuditingHost { post: Arc::clone(&post), log: Arc::clone(log) }),
-            None => Arc::<PostOffice>::clone(&post),
-        };
+        let host = audited(&post, audit_log.as_ref());
+        options.connection.recorder = options.record_to.clone().map(|path| recorder(path, &post));
         let account = Account::new(&post);
         let connectors = options.config.as_ref();
         let connectors =
@@ -422,6 +422,9 @@ impl Manager {
         self.verdicts.written().await;
         self.pins.written().await;
         self.outputs.close().await;
+        if let Some(recorder) = &self.options.connection.recorder {
+            recorder.close().await;
+        }
         if let Some(predecessors) = &self.predecessors {
             predecessors.part();
         }
@@ -434,6 +437,9 @@ impl Manager {
         let processes = table.values().filter_map(Connection::process);
         // What could not be ended is past helping: the death-link is the last net.
         let _ = crate::transport::stdio::close_all_now(processes, &self.options.connection.shutdown);
+        if let Some(recorder) = &self.options.connection.recorder {
+            recorder.close_now();
+        }
     }
 
     /// Replaces the roots and tells every server that is connected (PRO-10).
@@ -499,6 +505,24 @@ fn token_store(
         (TokenChoice::File, Some(path)) => (path, Sealing::Off),
     };
     TokenStore::in_files(path, sealing, host)
+}
+
+/// The embedding program as connections see it.
+fn audited(post: &Arc<PostOffice>, log: Option<&Arc<AuditLog>>) -> Arc<dyn Host> {
+    match log {
+        Some(log) => Arc::new(AuditingHost { post: Arc::clone(post), log: Arc::clone(log) }),
+        None => Arc::<PostOffice>::clone(post),
+    }
+}
+
+/// Who writes messages down in the file at `path`; what it cannot write is told of.
+fn recorder(path: PathBuf, post: &Arc<PostOffice>) -> Arc<Recorder> {
+    let post = Arc::downgrade(post);
+    Recorder::new(path, move |finding| {
+        if let (Some(post), Ok(body)) = (post.upgrade(), serde_json::to_string(&finding)) {
+            post.emit(HostEvent { name: "diagnostic", body, key: None });
+        }
+    })
 }
 
 fn closed_error() -> McpError {

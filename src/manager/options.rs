@@ -57,6 +57,8 @@ pub struct Options {
     pub ide_tools: Vec<String>,
     /// Where the audit log goes.
     pub audit: Option<audit::Target>,
+    /// Where messages are written down (BEY-08).
+    pub record_to: Option<PathBuf>,
     /// Whether arguments of calls are written there, without secrets; default false.
     pub audit_arguments: bool,
     /// Roots as URIs; `None` means the working directory.
@@ -337,6 +339,7 @@ impl Options {
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
             audit_arguments: take(&members, "auditArguments")?.unwrap_or(false),
+            record_to: take::<String>(&members, "recordTo")?.map(|path| cwd.join(path)),
             roots: take(&members, "roots")?,
             connection,
             permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),
@@ -552,6 +555,7 @@ fn connection_settings(
         tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
         proxy: proxy(members)?,
         account: None,
+        recorder: None,
         gate: Gate::new(Vec::new(), ""),
     })
 }

@@ -117,6 +117,7 @@ impl Duplex {
             receiver.message(message);
             return;
         };
+        receiver.response(id, &answer);
         let Some(waiter) = id.and_then(|id| self.take(id)) else {
             // A late answer is expected after a cancellation and worth no word (PRO-07).
             if !id.is_some_and(|id| self.was_withdrawn(id)) {

@@ -13,6 +13,7 @@ pub mod in_process;
 pub mod legacy_sse;
 pub mod outbox;
 pub mod stdio;
+pub mod tap;
 pub mod websocket;
 
 use std::fmt;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub use stdio::CloseMode;
 
 use crate::error::{ExitFact, McpError, Phase};
-use crate::jsonrpc::{Incoming, RawText, RpcError};
+use crate::jsonrpc::{Answer, Incoming, RawText, RpcError};
 use crate::protocol::version::ProtocolVersion;
 
 /// A boxed future, so that transports can be trait objects.
@@ -116,6 +117,8 @@ pub trait Transport: Send + Sync + fmt::Debug {
 pub trait Receiver: Send + Sync {
     /// A request or a notification.
     fn message(&self, message: Incoming);
+    /// An answer, whoever waits for it, before anybody hears of it: for who writes down what is said.
+    fn response(&self, _id: Option<u64>, _answer: &Answer) {}
     /// A request of ours was answered; its caller hears of it in a moment, of progress no more (mcp:PROG-04).
     fn answered(&self, id: u64);
     /// A line that is no message: its first 200 bytes, cleaned, and why.

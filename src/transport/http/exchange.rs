@@ -128,6 +128,9 @@ impl Exchange<'_> {
     pub(super) fn take_frame(&self, frame: String) -> Result<Option<Reply>, &'static str> {
         let mut ours = None;
         for message in read::read(frame).map_err(|not| not.0)? {
+            if let Incoming::Response { id, answer } = &message {
+                self.shared.receiver.response(*id, answer);
+            }
             match message {
                 Incoming::Response { id, answer } if self.is_ours(id, &answer) && ours.is_none() => {
                     ours = Some(self.settle(answer));
@@ -173,6 +176,7 @@ impl Exchange<'_> {
         let status = response.status();
         let body = response_body::beginning(response, ERROR_BODY).await;
         if let Some(error) = self.rpc_error(status, &body) {
+            self.shared.receiver.response(Some(self.id), &Answer::Error(error.clone()));
             return Err(RequestFailure::Rpc(error));
         }
         let mut error = self.shared.judge(response, &body, self.in_session, answer::refused);

@@ -116,7 +116,10 @@ impl Shared {
     fn take_one(&self, message: Incoming) {
         match message {
             // Answers never come here (mcp:HTTPL-12).
-            Incoming::Response { id, .. } => self.receiver.stray(id),
+            Incoming::Response { id, answer } => {
+                self.receiver.response(id, &answer);
+                self.receiver.stray(id);
+            }
             other => self.receiver.message(other),
         }
     }
