@@ -5,7 +5,8 @@
 //   node scripts/verify-install.mjs [--prebuilt] [--profile NAME] [NAME…]
 //
 // --prebuilt  takes the add-on that is there instead of building one
-// NAME        only what begins so: package managers (`npm`, `yarn`), `types`, `package`, `bundlers`
+// NAME        only what begins so: package managers (`npm`, `yarn`), `types`, `package`, `bundlers`,
+//             `react`
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -18,6 +19,7 @@ import { PACKAGE_MANAGERS } from './verify/managers.mjs';
 import { prepare } from './verify/prepare.mjs';
 import { mustRunProgram, temporaryFolder } from './verify/programs.mjs';
 import { asCommonJs, asModule } from './verify/readme.mjs';
+import { reactSteps } from './verify/react.mjs';
 import { publishedWorld } from './verify/registry.mjs';
 import { Report } from './verify/report.mjs';
 
@@ -82,7 +84,7 @@ async function tryManager(report, manager, { folder, env, registry, wanted }) {
 }
 
 /** What is tried after the package managers. */
-const OTHERS = { types: typeSteps, package: checkerSteps, bundlers: bundlerSteps };
+const OTHERS = { types: typeSteps, package: checkerSteps, bundlers: bundlerSteps, react: reactSteps };
 
 await runScript(import.meta, async (args) => {
   const { names } = await prepare(args);

@@ -15,8 +15,8 @@ const BUILD_MS = 180_000;
 const RUN_MS = 180_000;
 const node = process.execPath;
 
-const COMPILERS = { 'TypeScript 5': '5.9.3', 'TypeScript 6': '6.0.3', 'TypeScript 7': '7.0.2' };
-const NODE_TYPES = '20.19.43';
+export const COMPILERS = { 'TypeScript 5': '5.9.3', 'TypeScript 6': '6.0.3', 'TypeScript 7': '7.0.2' };
+export const NODE_TYPES = '20.19.43';
 /** How a program may be compiled: its settings, and the files that they suit. */
 const RESOLUTIONS = {
   node16: { module: 'node16', moduleResolution: 'node16', files: ['module.mts', 'common.cts'] },
@@ -28,7 +28,7 @@ const CHECKERS = { publint: '0.3.25', '@arethetypeswrong/cli': '0.18.5' };
 const BUNDLERS = { esbuild: '0.28.2', vite: '8.3.8', webpack: '5.113.0', 'webpack-cli': '7.3.1' };
 
 /** `world`: `{ folder, env, wanted, packed }`, as verify-install.mjs makes it. */
-async function installed(world, name, packages) {
+export async function installed(world, name, packages) {
   const place = join(world.folder, name);
   mkdirSync(place, { recursive: true });
   writeFileSync(join(place, 'package.json'), '{ "private": true, "type": "module" }\n');
