@@ -452,6 +452,11 @@ export interface McpManagerOptions {
   remoteConcurrency?: number;
   /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Servers of the stateless era say so themselves. Default 20 000. */
   catalogTtlMs?: number;
+  /**
+   * Most tools that one list for a model should have: a longer one is the diagnostic `TOOLS_CROWDED`, which names the
+   * servers that crowd it; nothing is left out. Default 128, the tightest of the large model APIs; 0 means that nobody counts.
+   */
+  toolBudget?: number;
   /** Names of tools that the built-in tables do not know, or know wrongly; in any case style. */
   classification?: ToolClasses;
   /**
@@ -477,6 +482,18 @@ export interface McpManagerOptions {
   validateInput?: boolean;
   /** Most tokens of a tool result: four bytes count as one, an image as at most 1 600. Default 25 000, environment `MAX_MCP_OUTPUT_TOKENS`; 0 means no limit. From 10 000 on there is a diagnostic `OUTPUT_LARGE`. */
   maxOutputTokens?: number;
+  /**
+   * Most tokens that a tool may claim for its own results, where it says in `_meta` that they are long by nature
+   * (`anthropic/maxResultSizeChars`, four characters a token). A claim only ever raises `maxOutputTokens`, and no further
+   * than this; 0 means that none counts. Default 125 000.
+   */
+  maxToolOutputTokens?: number;
+  /**
+   * Longest base64 of an image that stays in a result, in bytes; a longer one is a file, and the diagnostic
+   * `IMAGE_TOO_LARGE`. `hooks.postToolUse` may put a smaller image in its place. Default 5 242 880 (5 MiB), the tightest of
+   * the large model APIs; 0 means no limit.
+   */
+  maxImageBytes?: number;
   /** What becomes of a larger result: its whole goes to a file in `outputDir` and its beginning stays, or only its beginning stays, or the call rejects with `RESULT_TOO_LARGE`. `structuredContent` is left out whole. Default `file`. */
   onLargeOutput?: 'file' | 'truncate' | 'error';
   /** Where binary content and large results are saved (0700, files 0600). Default: `outputs` in `stateDir`, else a private temporary directory. */
@@ -960,6 +977,13 @@ export interface Diagnostic {
   column?: number;
   /** JSON pointer to the value concerned. */
   pointer?: string;
+  /** With `TOOLS_CROWDED`: the servers without whose tools the list would be short enough, the fullest first. */
+  crowding?: {
+    /** Name of the server. */
+    server: string;
+    /** How many tools of it are listed. */
+    tools: number;
+  }[];
   /** With `INVISIBLE_REMOVED`: how many characters that nobody sees were removed from what the server said. */
   removed?: number;
 }
@@ -1607,7 +1631,10 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
 
   // tools
 
-  /** Tools of all connected servers, or of one; sorted by name, the same order in every run. One failing server never hides the others'. */
+  /**
+   * Tools of all connected servers, or of one; sorted by name, the same order in every run. One failing server never
+   * hides the others'. A list of all for a model above `toolBudget` is the diagnostic `TOOLS_CROWDED`.
+   */
   listTools(options?: {
     /** Only this server's. */
     server?: string;
@@ -1615,6 +1642,12 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
     loaded?: boolean;
     /** Those that servers offer to their own apps, in place of those for the model. Default `false`. */
     app?: boolean;
+    /**
+     * `arrival`: as they first came into this list (of all, or of the loaded ones) of this manager or view. What comes
+     * late stands at the end, and what comes back where it was, so that what a model was told stays a beginning of what
+     * it is told. Default `name`.
+     */
+    order?: 'name' | 'arrival';
     /** Stops waiting. */
     signal?: AbortSignal;
   }): Promise<Tool[]>;

@@ -255,11 +255,12 @@ class McpManager extends EventEmitter {
   // ── tools ──────────────────────────────────────────────────────────────────────────────────────────────
   async listTools(options) {
     check.optionalObject(options, 'options');
-    const { server, loaded, app } = options ?? {};
+    const { server, loaded, app, order } = options ?? {};
     if (server !== undefined) check.string(server, 'options.server');
     check.optionalBoolean(loaded, 'options.loaded');
     check.optionalBoolean(app, 'options.app');
-    return this.#ask('listTools', { server, loaded, app }, options);
+    check.optionalChoice(order, ['name', 'arrival'], 'options.order');
+    return this.#ask('listTools', { server, loaded, app, order }, options);
   }
 
   async searchTools(query, options) {

@@ -105,7 +105,7 @@ describe('CAL-04 results above maxOutputTokens', () => {
         expect(saved.mimeType).toBe('image/png');
         expect(readFileSync(saved.path).equals(png)).toBe(true);
         const whole = JSON.parse(readFileSync(result.truncated!.path!, 'utf8')) as { content: object[] };
-        expect(whole.content).toEqual([text, image]);
+        expect(whole.content).toEqual([text, saved]);
       },
       { ...LIMITED, outputDir },
     );

@@ -18,6 +18,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { McpManager, version, type StdioServerConfig } from '..';
 import {
   DEFAULTS,
+  caught,
   eventually,
   fixture,
   gone,
@@ -315,6 +316,32 @@ describe.runIf(process.platform !== 'win32')('the login shell', () => {
     });
     await withManager({ servers: { s: servers.s } }, async (manager) => {
       expect((await manager.connect())[0]).toMatchObject({ state: 'failed', code: 'SPAWN_FAILED' });
+    });
+  });
+
+  test('B3 a command that only a version manager has: its place is named beside the searched path', async () => {
+    const home = temporaryDirectory();
+    const found = join(home, '.nvm/versions/node/v22.11.0/bin/only-in-nvm');
+    mkdirSync(join(found, '..'), { recursive: true });
+    writeFileSync(found, '');
+    const original = process.env.HOME;
+    process.env.HOME = home;
+    onTestFinished(() => void (process.env.HOME = original));
+    const servers = { s: { command: 'only-in-nvm' }, nowhere: { command: 'in-no-manager' } };
+    await withManager({ servers }, async (manager) => {
+      const error = await caught(manager.connect('s'));
+      expect(error).toMatchObject({
+        code: 'SPAWN_FAILED',
+        data: {
+          reason: 'not-found',
+          versionManagers: expect.arrayContaining([{ name: 'nvm', file: found }]),
+        },
+      });
+      expect(error.message).toContain(found);
+      expect(error.message).toContain("shellEnv 'auto'");
+      expect(error.message).toContain(process.env.PATH!.slice(0, 100));
+      const other = await caught(manager.connect('nowhere'));
+      expect(other.message).toMatch(/, nor in nvm/);
     });
   });
 });

@@ -42,6 +42,18 @@ pub struct Diagnostic {
     /// How many characters that nobody sees were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<usize>,
+    /// Servers that crowd a list of tools, the fullest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub crowding: Vec<ServerTools>,
+}
+
+/// How many tools of a server a list has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServerTools {
+    /// Name of the server.
+    pub server: String,
+    /// Number of its tools.
+    pub tools: usize,
 }
 
 impl Diagnostic {
@@ -80,6 +92,7 @@ impl Diagnostic {
             column: None,
             pointer: None,
             removed: None,
+            crowding: Vec::new(),
         }
     }
 

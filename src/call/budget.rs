@@ -16,6 +16,8 @@ use crate::protocol::content::SavedBlob;
 
 /// Default of `maxOutputTokens`.
 pub const DEFAULT_LIMIT: usize = 25_000;
+/// Default of `maxToolOutputTokens`: half a million characters.
+pub const DEFAULT_CEILING: usize = 125_000;
 /// From here on a result is worth a warning.
 const WARN_FROM: usize = 10_000;
 const BYTES_PER_TOKEN: usize = 4;
@@ -23,6 +25,8 @@ const MEDIA_TOKENS: usize = 1_600;
 /// Part of the limit that stays of a result whose whole is in a file, and what stays at least.
 const HEAD_PART: usize = 10;
 const SHORTEST_HEAD: usize = 500;
+/// Saved files whose paths stay, whatever the limit: they are what the rest is found by.
+const MOST_FILES: usize = 64;
 
 /// What becomes of a result above the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +44,20 @@ pub enum LargeOutput {
 pub struct OutputLimit {
     /// Most tokens; 0 means no limit.
     pub tokens: usize,
+    /// Most tokens that a tool may claim for its own results.
+    pub ceiling: usize,
     /// What happens above it.
     pub on_large: LargeOutput,
+}
+
+impl OutputLimit {
+    /// The limit for results of a tool that says how many characters they may have; a claim only ever raises it (K12).
+    #[must_use]
+    pub fn for_tool(self, claimed_characters: Option<usize>) -> Self {
+        let claimed = claimed_characters.map_or(0, tokens_of).min(self.ceiling);
+        let tokens = if self.tokens == 0 { 0 } else { self.tokens.max(claimed) };
+        Self { tokens, ..self }
+    }
 }
 
 /// What was left out of a result.
@@ -267,11 +283,16 @@ fn cut<'a>(
     let mut left = if fits || path.is_none() { limit } else { head } * BYTES_PER_TOKEN;
     let mut kept = Vec::new();
     let mut gone: Vec<&str> = Vec::new();
+    let mut files = 0;
     for block in &parts.blocks {
         let cost = block.tokens * BYTES_PER_TOKEN;
         match &block.text {
             _ if fits || cost <= left => {
                 left = left.saturating_sub(cost);
+                kept.push(block.whole());
+            }
+            None if block.kind == "file" && files < MOST_FILES => {
+                files += 1;
                 kept.push(block.whole());
             }
             Some(text) => {

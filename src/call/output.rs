@@ -13,7 +13,9 @@ use super::budget::Truncated;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
 use crate::json_scan::{self, Facts, Kind, MAX_DEPTH};
-use crate::protocol::content::{self, Blob, BlockWriter, ContentRules, LARGE_TEXT_BYTES, SavedBlob};
+use crate::protocol::content::{
+    self, Blob, BlockWriter, ContentRules, LARGE_TEXT_BYTES, MAX_IMAGE_BYTES, SavedBlob,
+};
 use crate::protocol::oddities::Oddities;
 use crate::protocol::prompt::{MappedPrompt, map_prompt_result};
 use crate::protocol::repeats::Repeats;
@@ -35,12 +37,15 @@ pub struct OutputRules<'a> {
     pub files: &'a dyn Shelf,
     /// Longest text literal in bytes that stays within the JSON; [`LARGE_TEXT_BYTES`] by default.
     pub large_text_bytes: usize,
+    /// Longest base64 of an image that stays; [`MAX_IMAGE_BYTES`] by default.
+    pub max_image: usize,
 }
 
 impl<'a> OutputRules<'a> {
     /// Rules with the default limit for texts.
     pub fn new(server: &'a str, subject: &'a str, sanitize: Sanitize, files: &'a dyn Shelf) -> Self {
-        Self { server, subject, sanitize, files, large_text_bytes: LARGE_TEXT_BYTES }
+        let (large_text_bytes, max_image) = (LARGE_TEXT_BYTES, MAX_IMAGE_BYTES);
+        Self { server, subject, sanitize, files, large_text_bytes, max_image }
     }
 
     pub(super) fn content<'c>(
@@ -52,6 +57,7 @@ impl<'a> OutputRules<'a> {
             subject: self.subject,
             sanitize: self.sanitize,
             large_text_bytes: self.large_text_bytes,
+            max_image: self.max_image,
             save,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::Manager;
 use super::registry::ToolEntry;
 use super::view::View;
@@ -14,7 +16,7 @@ use crate::permission::Decision;
 
 impl Manager {
     /// JSON text of the tools of all connected servers, or of one, which is connected if need be; in a view
-    /// those that exist there; only those that stand in the model's context where `loaded` says so (TOL-05).
+    /// those that exist there.
     ///
     /// # Errors
     /// With a server: why its list cannot be had. Without: none; what fails stands in the status.
@@ -22,17 +24,25 @@ impl Manager {
         &self,
         server: Option<&str>,
         view: Option<u32>,
-        loaded: bool,
-        caller: Caller,
+        list: ToolList,
     ) -> Result<String, McpError> {
+        let ToolList { loaded, order, caller } = list;
         let view = self.view(view)?;
         let view = view.as_deref();
         let shown = self.tools_fetched(server, view).await?;
         let registry = self.registry();
         let entries = shown.iter().flat_map(|connection| registry.tools_of(connection.name()));
-        let wanted = entries
-            .filter(|entry| is_offered(entry, view, caller) && (!loaded || self.is_loaded(entry, view)));
-        Ok(tools_json(wanted))
+        let wanted: Vec<&Arc<ToolEntry>> = entries
+            .filter(|entry| is_offered(entry, view, caller) && (!loaded || self.is_loaded(entry, view)))
+            .collect();
+        if server.is_none() && caller == Caller::Model {
+            self.tell_crowding(wanted.iter().map(|entry| entry.connection.name()));
+        }
+        let wanted = match order {
+            ToolOrder::Name => wanted,
+            ToolOrder::Arrival => self.loaded_in(view).arrivals.sorted(loaded, &wanted),
+        };
+        Ok(tools_json(wanted.into_iter()))
     }
 
     /// The servers whose tools are shown, after those that are connected were asked for them.
@@ -112,6 +122,28 @@ pub(super) fn is_shown(connection: &Connection) -> bool {
 
 pub(super) fn not_in_view(server: &str) -> McpError {
     McpError::new(ErrorCode::ServerUnknown, "this view has no such server").on(server)
+}
+
+/// Which tools are listed, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolList {
+    /// Only those that stand in the model's context (TOL-05).
+    pub loaded: bool,
+    /// What comes before what.
+    pub order: ToolOrder,
+    /// Who is to call them.
+    pub caller: Caller,
+}
+
+/// The order of a list of tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolOrder {
+    /// By full name.
+    #[default]
+    Name,
+    /// As they came into this list: later ones at the end (L7).
+    Arrival,
 }
 
 /// Who is to call a tool.

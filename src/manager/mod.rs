@@ -2,10 +2,12 @@
 //! calls; owns the table of connections.
 
 mod approval;
+mod arrivals;
 mod audit;
 mod authorization;
 pub mod configuration;
 mod connectors;
+mod crowding;
 mod late_writes;
 mod listing;
 pub mod options;
@@ -69,6 +71,9 @@ use rules::Rules;
 use verdicts::Verdicts;
 
 type Table = BTreeMap<String, Connection>;
+
+/// Findings that are remembered as told; above it they are forgotten and may be told again.
+const MOST_REPORTED: usize = 10_000;
 
 /// How far the end of a manager has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,7 +241,13 @@ impl Manager {
     /// Tells the host of a finding once in this manager's life.
     fn diagnose_once(&self, finding: &Diagnostic) {
         let key = format!("{} {:?} {}", finding.code, finding.server, finding.message);
-        if lock(&self.reported).insert(key) {
+        let mut reported = lock(&self.reported);
+        if reported.len() >= MOST_REPORTED {
+            reported.clear();
+        }
+        let is_new = reported.insert(key);
+        drop(reported);
+        if is_new {
             self.diagnose(finding);
         }
     }

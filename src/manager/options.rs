@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::audit;
+use super::crowding::DEFAULT_BUDGET;
 use super::outputs::Retention;
 use super::pins::PinMode;
-use crate::call::budget::{DEFAULT_LIMIT, LargeOutput, OutputLimit};
+use crate::call::budget::{DEFAULT_CEILING, DEFAULT_LIMIT, LargeOutput, OutputLimit};
 use crate::client::input::InputSettings;
 use crate::client::open::Introduction;
 use crate::client::pages::ListLimits;
@@ -29,6 +30,7 @@ use crate::host::QuestionKind;
 use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::classify::{Classifier, OwnNames};
+use crate::protocol::content::MAX_IMAGE_BYTES;
 use crate::protocol::sanitize::Sanitize;
 use crate::secret::{SafeUrl, Secret};
 use crate::state_dir::StateDir;
@@ -69,6 +71,8 @@ pub struct Options {
     pub permission_timeout: Duration,
     /// Longest full tool name; default 64.
     pub max_tool_name: usize,
+    /// Tools that a list for a model may have before that is told; 0 means that nobody counts. (J9)
+    pub tool_budget: usize,
     /// Whether tools of in-process servers get a prefix; default true. (NAM-06)
     pub sdk_prefix: bool,
     /// How results are cleaned; default `invisible`.
@@ -77,6 +81,8 @@ pub struct Options {
     pub strict_output: bool,
     /// Most tokens of a result, and what happens above them; environment `MAX_MCP_OUTPUT_TOKENS`. (CAL-04)
     pub output_limit: OutputLimit,
+    /// Longest base64 of an image that stays in a result; 0 means no limit. (K3)
+    pub max_image: usize,
     /// Whether arguments are checked against the tool's input schema; default false. (CAL-05)
     pub validate_input: bool,
     /// Where files of results go; `None` means the state directory, or else a private temporary one.
@@ -158,6 +164,8 @@ const KNOWN: &[&str] = &[
     "maxMessageBytes",
     "maxQueuedBytes",
     "maxOutputTokens",
+    "maxToolOutputTokens",
+    "maxImageBytes",
     "onLargeOutput",
     "outputDir",
     "outputRetention",
@@ -168,6 +176,7 @@ const KNOWN: &[&str] = &[
     "remoteConcurrency",
     "toolConcurrency",
     "catalogTtlMs",
+    "toolBudget",
     "apps",
     "classification",
     "retry",
@@ -344,10 +353,12 @@ impl Options {
             connection,
             permission_timeout: millis(&members, "permissionTimeoutMs")?.unwrap_or(PERMISSION_TIMEOUT),
             max_tool_name: count(&members, "maxToolNameLength", MAX_TOOL_NAME)?,
+            tool_budget: take(&members, "toolBudget")?.unwrap_or(DEFAULT_BUDGET),
             sdk_prefix: take(&members, "sdkToolPrefix")?.unwrap_or(!no_prefix),
             sanitize_results: choice(&members, "sanitizeResults", &sanitize)?.unwrap_or(Sanitize::Invisible),
             strict_output: take(&members, "strictOutput")?.unwrap_or(false),
             output_limit,
+            max_image: take(&members, "maxImageBytes")?.unwrap_or(MAX_IMAGE_BYTES),
             validate_input: take(&members, "validateInput")?.unwrap_or(false),
             output_dir: take::<String>(&members, "outputDir")?.map(|dir| cwd.join(dir)),
             output_retention: output_retention(&members)?,
@@ -379,6 +390,7 @@ fn output_limit(members: &Members<'_>, environment: &Environment) -> Result<Outp
         [("file", LargeOutput::File), ("truncate", LargeOutput::Truncate), ("error", LargeOutput::Error)];
     Ok(OutputLimit {
         tokens: given.or_else(known).unwrap_or(DEFAULT_LIMIT),
+        ceiling: take(members, "maxToolOutputTokens")?.unwrap_or(DEFAULT_CEILING),
         on_large: choice(members, "onLargeOutput", &outcomes)?.unwrap_or(LargeOutput::File),
     })
 }

@@ -7,7 +7,7 @@ use super::listing::is_shown;
 use super::registry::PromptEntry;
 use super::tools::{CallOptions, shown, unknown};
 use super::view::View;
-use crate::call::output::{OutputRules, map_prompt};
+use crate::call::output::map_prompt;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
@@ -81,7 +81,7 @@ impl Manager {
         let (progress, host) = (options.progress.as_ref(), host.as_ref());
         let ask = Ask { progress, host, ..Ask::new("prompts/get", &params, &deadline) };
         let reply = connection.request(&ask).await?;
-        let rules = OutputRules::new(server, &entry.full_name, self.options.sanitize_results, &self.outputs);
+        let rules = self.output_rules(server, &entry.full_name);
         let reply = reply.into_string();
         let mapped = crate::runtime::at_length(reply.len(), || map_prompt(&reply, &rules))
             .map_err(|error| error.on(server))?;

@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use super::Manager;
 use super::tools::{CallOptions, shown};
 use super::view::View;
-use crate::call::output::OutputRules;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
 use crate::connection::Connection;
 use crate::connection::request::Ask;
@@ -78,7 +77,7 @@ impl Manager {
             let message = format!("{} is no view: its type is \"{}\"", shown(uri), shown(&kind));
             return Err(McpError::new(ErrorCode::ResultInvalid, message).on(server));
         }
-        let rules = OutputRules::new(server, uri, self.options.sanitize_results, &self.outputs);
+        let rules = self.output_rules(server, uri);
         let mapped = runtime::at_length(text.len(), || map_resource_contents(&text, blobs, &rules))
             .map_err(|error| error.on(server))?;
         for warning in &mapped.warnings {

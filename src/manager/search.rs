@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use super::Manager;
+use super::arrivals::Arrivals;
 use super::listing::{Caller, is_offered, tools_json};
 use super::registry::{Registry, ToolEntry};
 use super::view::View;
@@ -18,20 +19,25 @@ const DEFAULT_LIMIT: usize = 10;
 /// Names that are remembered as loaded.
 const MAX_LOADED: usize = 50_000;
 
-/// Full names of the tools that were found or called.
+/// What one model has in its context.
 #[derive(Debug, Default)]
-pub(super) struct Loaded(Mutex<HashSet<Arc<str>>>);
+pub(super) struct Loaded {
+    /// Full names of the tools that were found or called.
+    names: Mutex<HashSet<Arc<str>>>,
+    /// The order in which its lists had their tools.
+    pub(super) arrivals: Arrivals,
+}
 
 impl Loaded {
     pub(super) fn add(&self, entry: &ToolEntry) {
-        let mut names = lock(&self.0);
+        let mut names = lock(&self.names);
         if !names.contains(&entry.full_name) && names.len() < MAX_LOADED {
             names.insert(Arc::clone(&entry.full_name));
         }
     }
 
     fn has(&self, entry: &ToolEntry) -> bool {
-        lock(&self.0).contains(&entry.full_name)
+        lock(&self.names).contains(&entry.full_name)
     }
 }
 

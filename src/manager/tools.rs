@@ -341,6 +341,12 @@ impl Manager {
         }
     }
 
+    /// How contents of a server are mapped.
+    pub(super) fn output_rules<'a>(&'a self, server: &'a str, subject: &'a str) -> OutputRules<'a> {
+        let rules = OutputRules::new(server, subject, self.options.sanitize_results, &self.outputs);
+        OutputRules { max_image: self.options.max_image, ..rules }
+    }
+
     /// The result as callers see it; where nobody knows which tool it is of, nothing is checked.
     pub(super) fn map_tool_result(
         &self,
@@ -349,7 +355,7 @@ impl Manager {
         reply: String,
     ) -> Result<MappedResult, McpError> {
         let full_name = entry.map_or("task", |entry| &*entry.full_name);
-        let rules = OutputRules::new(server, full_name, self.options.sanitize_results, &self.outputs);
+        let rules = self.output_rules(server, full_name);
         let mut result = map_result(reply, &rules).map_err(|error| error.on(server))?;
         for warning in result.warnings.drain(..) {
             self.diagnose(&warning);
@@ -369,7 +375,9 @@ impl Manager {
         let save =
             |name: &str, mime_type: &str, bytes: &[u8]| self.outputs.save(Some(name), Some(mime_type), bytes);
         let result = result.without_spare();
-        let result = hold_to(result, self.options.output_limit, server, full_name, &save)?;
+        let claimed = entry.and_then(|entry| entry.definition().result_characters);
+        let limit = self.options.output_limit.for_tool(claimed);
+        let result = hold_to(result, limit, server, full_name, &save)?;
         for warning in &result.warnings {
             self.diagnose(warning);
         }

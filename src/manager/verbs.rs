@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Manager;
 use super::configuration::AddOptions;
-use super::listing::Caller;
+use super::listing::{Caller, ToolList, ToolOrder};
 use super::persist::Persist;
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
@@ -173,6 +173,8 @@ struct WantedTools {
     loaded: bool,
     #[serde(default)]
     app: bool,
+    #[serde(default)]
+    order: ToolOrder,
 }
 
 #[derive(Deserialize)]
@@ -308,8 +310,9 @@ impl Manager {
             "listTools" => {
                 let wanted: WantedTools = read(payload)?;
                 let caller = if wanted.app { Caller::App } else { Caller::Model };
-                let WantedTools { server, view, loaded, .. } = wanted;
-                Ok(self.list_tools(server.as_deref(), view, loaded, caller).await?.into())
+                let WantedTools { server, view, loaded, order, .. } = wanted;
+                let list = ToolList { loaded, order, caller };
+                Ok(self.list_tools(server.as_deref(), view, list).await?.into())
             }
             "searchTools" => {
                 let Search { query, limit, view } = read(payload)?;

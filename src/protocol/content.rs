@@ -17,6 +17,9 @@ use crate::json_scan::{self, Facts, Kind};
 /// Text blocks longer than this many bytes cross to JavaScript apart from the JSON (BEY-14).
 pub const LARGE_TEXT_BYTES: usize = 64 * 1024;
 
+/// Default of `maxImageBytes`: the tightest of the large model APIs (K3).
+pub const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
+
 /// A binary part of a result that is to become a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'a> {
@@ -48,8 +51,17 @@ pub struct ContentRules<'a> {
     pub sanitize: Sanitize,
     /// Longest text literal in bytes that stays within the JSON.
     pub large_text_bytes: usize,
+    /// Longest base64 of an image that stays; a longer one becomes a file. 0 means no limit.
+    pub max_image: usize,
     /// Saves a blob as a file.
     pub save: &'a dyn Fn(&Blob<'_>) -> Result<SavedBlob>,
+}
+
+impl ContentRules<'_> {
+    /// Whether an image, a literal of base64, is more than a model interface takes.
+    fn is_too_large(&self, literal: &str) -> bool {
+        self.max_image > 0 && literal.len().saturating_sub(2) > self.max_image
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +91,7 @@ impl<'a> Block<'a> {
     }
 
     /// Whether the block is an image as model interfaces take it, as far as can be told.
-    fn is_shown_image(&self) -> bool {
+    fn is_shown_image(&self, rules: &ContentRules<'_>) -> bool {
         let (Some(data), Some(mime_type)) = (self.data, self.mime_type.and_then(json_scan::decode)) else {
             return false;
         };
@@ -87,14 +99,17 @@ impl<'a> Block<'a> {
             media::format_of(data)
                 .is_none_or(|found| media::is_shown(found) && media::is_same(found, &mime_type))
         };
-        is_plain_base64(data) && media::is_shown(&mime_type) && fits(data.trim_matches('"'))
+        !rules.is_too_large(data)
+            && is_plain_base64(data)
+            && media::is_shown(&mime_type)
+            && fits(data.trim_matches('"'))
     }
 
     /// Whether the block already has its public shape and needs no cleaning.
     fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
         let shape = match &*self.kind() {
             "text" => is_string(self.text),
-            "image" => self.is_shown_image(),
+            "image" => self.is_shown_image(rules),
             "audio" => is_string(self.mime_type) && self.data.is_some_and(is_plain_base64),
             "resource_link" => is_string(self.uri) && is_string(self.name) && self.icons.is_none(),
             _ => false,
@@ -290,6 +305,12 @@ impl<'a> BlockWriter<'a> {
                 return self.write_unknown(image.block, "a block of binary data names no mimeType");
             }
         };
+        if self.rules.is_too_large(&base64) {
+            let (bytes, most) = (base64.len().saturating_sub(2), self.rules.max_image);
+            let reason = format!("an image of {bytes} bytes in base64 is a file, as it has more than {most}");
+            self.oddities.add("IMAGE_TOO_LARGE", &reason);
+            return self.write_file(image, Some(mime_type));
+        }
         self.write_media("image", &base64, mime_type, image)
     }
 

@@ -70,6 +70,8 @@ pub struct ToolDefinition {
     pub always_load: bool,
     /// Words for the search.
     pub search_hint: Option<String>,
+    /// Characters that its results may have, as the server says (K12).
+    pub result_characters: Option<usize>,
     /// Who may call it (mcp:APP-03).
     pub visibility: Visibility,
     /// Whether the tool runs as a task.
@@ -155,6 +157,7 @@ fn map_tool(draft: &mut Draft<'_>, classifier: &Classifier) -> Result<ToolDefini
         restore: schema.restore,
         always_load: loading.always_load,
         search_hint: loading.search_hint,
+        result_characters: read_result_characters(draft),
         visibility,
         task_support: read_task_support(execution),
         header_mirrors: read_mirrors(input.unwrap_or("{}")),
@@ -301,6 +304,13 @@ fn read_loading(draft: &Draft<'_>) -> Result<Loading, Rejection> {
         always_load: prefixed_always.or(meta_always).or(always) == Some("true"),
         search_hint: search_hint.filter(|text| !text.is_empty()),
     })
+}
+
+/// The claim on the output limit, under the prefix in `_meta` or by its bare name there.
+fn read_result_characters(draft: &Draft<'_>) -> Option<usize> {
+    let names = ["anthropic/maxResultSizeChars", "maxResultSizeChars"];
+    let [prefixed, bare] = json_scan::pick(member(draft.raw, "_meta")?, names);
+    prefixed.or(bare)?.parse().ok()
 }
 
 fn read_task_support(execution: Option<&str>) -> TaskSupport {

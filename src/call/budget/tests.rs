@@ -19,7 +19,7 @@ fn held(
         files.borrow_mut().push((name.to_owned(), bytes.to_vec()));
         Ok(SavedBlob { path: format!("/out/{name}"), bytes: bytes.len() as u64 })
     };
-    let limit = OutputLimit { tokens, on_large };
+    let limit = OutputLimit { tokens, ceiling: 0, on_large };
     let held = hold_to(mapped, limit, "s", "mcp__s__t", &save);
     (held, files.into_inner())
 }
@@ -132,4 +132,40 @@ fn cal_04_a_failure_of_the_tool_stays_one() {
     let value: Value = serde_json::from_str(&held.value).unwrap();
     assert_eq!(value["isError"], true);
     assert!(texts(&held).last().unwrap().contains("Left out: text"));
+}
+
+#[test]
+fn k12_a_tool_may_claim_more_up_to_the_ceiling_and_never_less() {
+    let limit = OutputLimit { tokens: 25_000, ceiling: 125_000, on_large: LargeOutput::File };
+    for (claim, tokens) in [
+        (None, 25_000),
+        (Some(0), 25_000),
+        (Some(4), 25_000),
+        (Some(200_000), 50_000),
+        (Some(500_000), 125_000),
+        (Some(usize::MAX), 125_000),
+    ] {
+        assert_eq!(limit.for_tool(claim).tokens, tokens, "{claim:?}");
+    }
+    assert_eq!(OutputLimit { tokens: 0, ..limit }.for_tool(Some(4)).tokens, 0, "no limit stays none");
+    assert_eq!(OutputLimit { ceiling: 0, ..limit }.for_tool(Some(500_000)).tokens, 25_000);
+}
+
+#[test]
+fn k4_paths_of_saved_files_stay_when_the_text_before_them_is_cut() {
+    let file = r#"{"type":"file","path":"/out/a.png","mimeType":"image/png","bytes":9}"#;
+    let text = text_block(&"x".repeat(20_000));
+    let parts = |files: usize| {
+        let blocks = std::iter::once(text.as_str()).chain(std::iter::repeat_n(file, files));
+        Parts {
+            blocks: blocks.map(|raw| Block::read(raw, None)).collect(),
+            structured: None,
+            is_error: false,
+            meta: None,
+        }
+    };
+    let no_file = |_: &str, _: &str, _: &[u8]| Err(McpError::new(ErrorCode::Internal, ""));
+    let kept =
+        |files| cut(&parts(files), 1_000, "t", None, &no_file).iter().filter(|one| **one == file).count();
+    assert_eq!((kept(1), kept(64), kept(1_000)), (1, 64, 64));
 }

@@ -138,6 +138,7 @@ fn mapped(text: &str, sanitize: Sanitize) -> Result<MappedPrompt> {
         subject: "p",
         sanitize,
         large_text_bytes: LARGE_TEXT_BYTES,
+        max_image: 0,
         save: &save,
     };
     map_prompt_result(text, &rules)

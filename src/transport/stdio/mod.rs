@@ -23,6 +23,7 @@ mod spawn_failure;
 mod stderr_tail;
 mod strays;
 mod supervision;
+mod version_managers;
 
 #[cfg(unix)]
 mod birth;

@@ -41,8 +41,11 @@ pub(super) fn find(
             Err(_) => {}
         }
     }
-    Err(refused
-        .unwrap_or_else(|| SpawnFailure::NotFound { searched: path.value.to_owned(), origin: path.origin }))
+    Err(refused.unwrap_or_else(|| SpawnFailure::NotFound {
+        searched: path.value.to_owned(),
+        origin: path.origin,
+        managers: Vec::new(),
+    }))
 }
 
 fn check(file: &Path) -> Result<(), SpawnFailure> {

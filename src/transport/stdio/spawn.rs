@@ -83,7 +83,8 @@ fn start(
     check_text(recipe)?;
     let cwd = program::working_directory(recipe.cwd.as_deref(), &recipe.default_cwd)?;
     let variables = child_environment(environment, &recipe.inherit, &recipe.env);
-    let program = find(recipe, environment.platform, &variables, &cwd)?;
+    let program = find(recipe, environment.platform, &variables, &cwd)
+        .map_err(|failure| failure.beside_managers(&recipe.command, environment))?;
     let marker = strays::new_marker();
     let _expectation = process_group::expect_birth();
     let place = Place { program: &program, variables: &variables, cwd: &cwd };

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use serde::Serialize;
 
+use super::version_managers::{self, VersionManager};
+use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 
 /// Characters of a command or path shown in a message.
@@ -53,7 +55,7 @@ pub(super) enum SpawnFailure {
     /// A zero byte in the command, an argument or a variable, or a variable name that cannot be one.
     Unspeakable { what: String },
     /// Not in the search path.
-    NotFound { searched: String, origin: PathOrigin },
+    NotFound { searched: String, origin: PathOrigin, managers: Vec<VersionManager> },
     /// Not where the command says.
     FileMissing { file: PathBuf },
     /// There, and not executable.
@@ -100,6 +102,8 @@ struct FailureFacts<'a> {
     searched_path: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path_from: Option<PathOrigin>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    version_managers: &'a [VersionManager],
 }
 
 impl SpawnFailure {
@@ -152,6 +156,17 @@ impl SpawnFailure {
         }
     }
 
+    /// The same with the version managers that may have the command (B3).
+    pub(super) fn beside_managers(self, command: &str, environment: &Environment) -> Self {
+        match self {
+            Self::NotFound { searched, origin, .. } => {
+                let managers = version_managers::installed(command, environment);
+                Self::NotFound { searched, origin, managers }
+            }
+            other => other,
+        }
+    }
+
     /// Whether the same start may work later without anybody changing anything.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Exhausted { .. })
@@ -199,9 +214,11 @@ impl SpawnFailure {
             cwd: None,
             searched_path: None,
             path_from: None,
+            version_managers: &[],
         };
         match self {
-            Self::NotFound { searched, origin } => {
+            Self::NotFound { searched, origin, managers } => {
+                facts.version_managers = managers;
                 facts.searched_path = Some(searched);
                 facts.path_from = Some(*origin);
             }
@@ -230,7 +247,7 @@ impl SpawnFailure {
         match self {
             Self::CommandEmpty => "the server's definition has an empty command".to_owned(),
             Self::Unspeakable { what } => format!("{what}; the system cannot pass it to a program"),
-            Self::NotFound { searched, origin } => not_found(command, searched, *origin),
+            Self::NotFound { searched, origin, managers } => not_found(command, searched, *origin, managers),
             Self::FileMissing { file } => {
                 format!("command {command} was not found: there is no file {}", shown(file))
             }
@@ -287,7 +304,7 @@ impl SpawnFailure {
     }
 }
 
-fn not_found(command: &str, searched: &str, origin: PathOrigin) -> String {
+fn not_found(command: &str, searched: &str, origin: PathOrigin, managers: &[VersionManager]) -> String {
     let owner = match origin {
         PathOrigin::Config => "the PATH of the server's definition",
         PathOrigin::Host => "the host's PATH",
@@ -295,9 +312,24 @@ fn not_found(command: &str, searched: &str, origin: PathOrigin) -> String {
     };
     let searched: String = searched.escape_debug().take(SHOWN_PATH_CHARACTERS).collect();
     format!(
-        "command {command} was not found in {owner} ({searched}); install it, write its full path, or set PATH \
-         in the server's env"
+        "command {command} was not found in {owner} ({searched}){}; install it, write its full path, or set PATH \
+         in the server's env",
+        beside(managers)
     )
+}
+
+/// What version managers there are, which only interactive shells know of.
+fn beside(managers: &[VersionManager]) -> String {
+    if let Some((name, file)) =
+        managers.iter().find_map(|manager| Some((manager.name, manager.file.as_ref()?)))
+    {
+        let file = shown(file);
+        return format!(
+            "; {name} has it at {file}, for interactive shells only: shellEnv 'auto' reads theirs"
+        );
+    }
+    let names: Vec<&str> = managers.iter().map(|manager| manager.name).collect();
+    if names.is_empty() { String::new() } else { format!(", nor in {}", names.join(", ")) }
 }
 
 fn cwd_sentence(directory: &Path, configured: bool, what: &str) -> String {

@@ -4,6 +4,7 @@ mod death;
 mod environment_rules;
 mod failures;
 mod lifecycle;
+mod managers;
 mod pure;
 mod stderr;
 

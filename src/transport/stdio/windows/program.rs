@@ -32,7 +32,11 @@ pub(in crate::transport::stdio) fn find(
         return Ok(file.to_owned());
     }
     if !command.contains(['/', '\\', ':']) {
-        return Err(SpawnFailure::NotFound { searched: path.value.to_owned(), origin: path.origin });
+        return Err(SpawnFailure::NotFound {
+            searched: path.value.to_owned(),
+            origin: path.origin,
+            managers: Vec::new(),
+        });
     }
     let file = cwd.join(command);
     Err(if file.is_dir() {
