@@ -2000,14 +2000,19 @@ export function partitionCalls<T extends { tool: string }>(
   isConcurrencySafe: (tool: string) => boolean,
 ): T[][];
 /**
- * What the API of a model asks of tools. `anthropic`: `{name, description, input_schema}`; `openai`:
- * `{type: 'function', function: {…}}`; `gemini`: `{name, description, parameters}` with the keywords its API knows. A
- * profile of your own gives the shape of `anthropic`.
+ * What the API of a model, or a library in front of such, asks of tools. `anthropic`: `{name, description, input_schema}`;
+ * `openai` (Chat Completions): `{type: 'function', function: {…}}`; `openai-responses`: `{type: 'function', name, …, strict:
+ * false}`; `gemini`: `{name, description, parameters}` with the keywords its API knows; `ai-sdk` (Vercel AI SDK): `{name,
+ * description, inputSchema}`; `langchain`: `{name, description, schema}`. A profile of your own gives the shape of
+ * `anthropic`.
  */
 export type ModelProfile =
   | 'anthropic'
   | 'openai'
+  | 'openai-responses'
   | 'gemini'
+  | 'ai-sdk'
+  | 'langchain'
   | {
       /** Longest name; at least 16. */
       maxNameLength: number;
@@ -2061,5 +2066,110 @@ export interface ReplayOptions {
  * @throws TypeError `INVALID_ARGUMENT`.
  */
 export function replayServer(file: string, options?: ReplayOptions): SdkServer;
+/**
+ * The result of a tool, or what the call rejected with, as an API takes it back: the model's calls go to
+ * `callTool(resolve(name), args)`, and what becomes of them goes here. Nothing is dropped silently: what the shape has no place for
+ * is named in words, listed in `changes`, and handed back in `left`.
+ * @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function toModelResult<P extends keyof ModelResultMessages>(
+  outcome: ToolResult | Error,
+  profile: P,
+  call: ModelCall,
+): ModelResult<P>;
+/** The call that a result belongs to, and what its model takes. */
+export interface ModelCall {
+  /** The model's id of the call: `id`, `tool_call_id`, `call_id` or `toolCallId`. */
+  id: string;
+  /** The tool's name as the model knows it. Needed for `gemini` and `ai-sdk`. */
+  name?: string;
+  /** Whether the model looks at images. Default `true`; Chat Completions of OpenAI take none in results in any case. */
+  images?: boolean;
+  /** Whether the model listens to sounds; `gemini` and `ai-sdk` have a place for them. Default `false`. */
+  audio?: boolean;
+}
+/** What {@link toModelResult} makes. */
+export interface ModelResult<P extends keyof ModelResultMessages = keyof ModelResultMessages> {
+  /** For the next request to the model. */
+  message: ModelResultMessages[P];
+  /** Everything that the message does not say as the server said it. */
+  changes: ModelResultChange[];
+  /** Images and sounds that the message only names. */
+  left: ContentBlock[];
+}
+/** One difference between a result and what the model gets. */
+export interface ModelResultChange {
+  /** Index in `content`; absent where it is about the whole. */
+  block?: number;
+  /**
+   * `described`: named in words, all facts kept; `left`: not in the message; `merged`: said once, not twice; `added`: words that
+   * are not the server's; `truncated`: the result was above `maxOutputTokens` and had been cut before.
+   */
+  kind: 'described' | 'left' | 'merged' | 'added' | 'truncated';
+  /** What exactly. */
+  detail: string;
+}
+/** Text for a model. */
+export type ModelText = { type: 'text'; text: string };
+/** The messages of {@link toModelResult}, by profile. */
+export interface ModelResultMessages {
+  /** A block for the next `user` message. */
+  anthropic: {
+    type: 'tool_result';
+    tool_use_id: string;
+    content: (
+      | ModelText
+      | {
+          type: 'image';
+          source: {
+            type: 'base64';
+            media_type: 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp';
+            data: string;
+          };
+        }
+    )[];
+    is_error?: true;
+  };
+  /** A message of Chat Completions. */
+  openai: { role: 'tool'; tool_call_id: string; content: string };
+  /** An item of `input`. */
+  'openai-responses': {
+    type: 'function_call_output';
+    call_id: string;
+    output:
+      | string
+      | ({ type: 'input_text'; text: string } | { type: 'input_image'; detail: 'auto'; image_url: string })[];
+  };
+  /** A part for the next `user` content. Images stand in `parts`, which Gemini 3 and newer take. */
+  gemini: {
+    functionResponse: {
+      id: string;
+      name: string;
+      /** `output`, or `error` where the tool failed: text, or `structuredContent` where there is no text. */
+      response: { [key: string]: Json };
+      parts?: { inlineData: { mimeType: string; data: string } }[];
+    };
+  };
+  /** A part of a `tool` message; its `output` is what `toModelOutput` gives. */
+  'ai-sdk': {
+    type: 'tool-result';
+    toolCallId: string;
+    toolName: string;
+    output:
+      | { type: 'text' | 'error-text'; value: string }
+      | {
+          type: 'content';
+          value: (ModelText | { type: 'image-data' | 'file-data'; data: string; mediaType: string })[];
+        };
+  };
+  /** Fields of a `ToolMessage`. */
+  langchain: {
+    type: 'tool';
+    tool_call_id: string;
+    name?: string;
+    status: 'success' | 'error';
+    content: string | (ModelText | { type: 'image_url'; image_url: { url: string } })[];
+  };
+}
 /** Version of this package. */
 export const version: string;

@@ -782,6 +782,7 @@ exports.expandEnv = functions.expandEnv;
 exports.decidePermission = functions.decidePermission;
 exports.windowsCommand = functions.windowsCommand;
 exports.partitionCalls = functions.partitionCalls;
+exports.toModelResult = functions.toModelResult;
 exports.toModelTools = functions.toModelTools;
 exports.importConfig = functions.importConfig;
 exports.isServerAllowed = functions.isServerAllowed;

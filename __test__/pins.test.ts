@@ -155,6 +155,7 @@ const FUNCTIONS = [
   'replayServer',
   'isServerAllowed',
   'serverSignature',
+  'toModelResult',
   'toModelTools',
 ];
 
@@ -237,7 +238,7 @@ describe('pins', () => {
         .filter((line) => /^(?: {2}\S|export)/.test(line))
         .filter(
           (line) =>
-            !/^ {2}(?:tool|rules|server|options|name|config|policy|request|path|format|text|env|calls|isConcurrencySafe)\??:/.test(
+            !/^ {2}(?:tool|rules|server|options|name|config|policy|request|path|format|text|env|calls|isConcurrencySafe|outcome|profile|call)\??:/.test(
               line,
             ),
         ),

@@ -3,6 +3,8 @@
 
 const native = require('../binding.js');
 const check = require('./check.js');
+const results = require('./model-results.js');
+const { PROFILES } = require('./model-profiles.js');
 const models = require('./model-tools.js');
 const { guard } = require('./errors.js');
 
@@ -76,9 +78,23 @@ function partitionCalls(calls, isConcurrencySafe) {
 
 function toModelTools(tools, profile) {
   check.toolList(tools);
-  if (typeof profile === 'string') check.optionalChoice(profile, Object.keys(models.PROFILES), 'profile');
+  if (typeof profile === 'string') check.optionalChoice(profile, Object.keys(PROFILES), 'profile');
   else check.modelProfile(profile);
   return models.toModelTools(tools, profile);
+}
+
+function toModelResult(outcome, profile, call) {
+  if (!(outcome instanceof Error) && !Array.isArray(outcome?.content))
+    throw check.invalid('outcome', 'a result of a tool or an error', outcome);
+  check.string(profile, 'profile');
+  check.optionalChoice(profile, Object.keys(results.RESULTS), 'profile');
+  check.object(call, 'call');
+  check.string(call.id, 'call.id');
+  if (results.RESULTS[profile].named) check.string(call.name, 'call.name');
+  else check.optionalString(call.name, 'call.name');
+  check.optionalBoolean(call.images, 'call.images');
+  check.optionalBoolean(call.audio, 'call.audio');
+  return results.toModelResult(outcome, profile, call);
 }
 
 function isServerAllowed(name, config, policy) {
@@ -117,6 +133,7 @@ module.exports = {
   partitionCalls,
   sanitizeUnicode,
   serverSignature,
+  toModelResult,
   toModelTools,
   windowsCommand,
 };

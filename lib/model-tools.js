@@ -3,6 +3,7 @@
 // where a model's API would refuse them. Pure; what it changes it says, what it cannot repair it leaves out and says so.
 
 const { createHash } = require('node:crypto');
+const { PROFILES } = require('./model-profiles.js');
 
 /** Bounds of one schema: places after references were put in, and how deep they nest. */
 const MAX_PLACES = 20_000;
@@ -14,42 +15,6 @@ const ONE = new Set('items additionalProperties not if then else contains proper
 const LIST = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems']);
 const TABLE = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
 const UNIONS = ['anyOf', 'oneOf', 'allOf'];
-
-/** All that Gemini's `Schema` knows. */
-const GEMINI_KEYWORDS = new Set(
-  (
-    'type format title description nullable enum maxItems minItems properties required minProperties ' +
-    'maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum maximum'
-  ).split(' '),
-);
-
-const PROFILES = {
-  anthropic: {
-    maxNameLength: 64,
-    nameCharset: /^[A-Za-z0-9_-]+$/,
-    rootUnions: false,
-    refs: true,
-    shape: (name, description, schema) => ({ name, description, input_schema: schema }),
-  },
-  openai: {
-    maxNameLength: 64,
-    nameCharset: /^[A-Za-z0-9_-]+$/,
-    rootUnions: false,
-    refs: true,
-    shape: (name, description, parameters) => ({
-      type: 'function',
-      function: { name, description, parameters },
-    }),
-  },
-  gemini: {
-    maxNameLength: 63,
-    nameCharset: /^[A-Za-z_][A-Za-z0-9_.-]*$/,
-    rootUnions: false,
-    refs: false,
-    keywords: GEMINI_KEYWORDS,
-    shape: (name, description, parameters) => ({ name, description, parameters }),
-  },
-};
 
 /** A schema that cannot be repaired; the message says why. */
 class Beyond extends Error {}
@@ -369,4 +334,4 @@ function decodeURIComponentOr(text) {
   }
 }
 
-module.exports = { PROFILES, toModelTools };
+module.exports = { toModelTools };
