@@ -395,6 +395,12 @@ export interface McpManagerOptions {
   /** Code around tool calls and around questions to people, for automation, refusal and records. */
   hooks?: Hooks;
   /**
+   * The trace context of whoever calls right now, asked once for each call that takes `CallOptions`, in the caller's own
+   * asynchronous context (docs/tracing.md). It goes out in `_meta` of the request, unless the call's `meta` has a
+   * `traceparent` of its own. One that is not what W3C says is left out, with the diagnostic `TRACE_CONTEXT_INVALID`.
+   */
+  traceContext?: () => TraceContext | undefined;
+  /**
    * An editor to connect to: it becomes the server `ide`, or the next free one of `ide_2`, `ide_3` … beside others of that
    * name. Editors are on this machine; elsewhere they are refused (`URL_REFUSED`) unless an `allowedMcpServers` entry with
    * `serverUrl` covers them. `discover` is accepted and does nothing yet. Default `false`.
@@ -1335,7 +1341,10 @@ export interface CallOptions {
   }) => void;
   /** Overrides the manager's `toolErrors` for this call. */
   toolErrors?: 'throw' | 'return';
-  /** Merged into `_meta` of the request; keys of the protocol cannot be overridden. */
+  /**
+   * Merged into `_meta` of the request; keys of the protocol cannot be overridden. `traceparent`, `tracestate` and
+   * `baggage` have to be what W3C says: TypeError `INVALID_ARGUMENT`.
+   */
   meta?: JsonObject;
   /**
    * Name of the server whose app (MCP Apps) makes a tool call: it reaches only tools that this very server offers to
@@ -1434,6 +1443,52 @@ export interface TokenStore {
   lock?<T>(key: string, body: () => Promise<T>): Promise<T>;
 }
 
+/** Trace context of W3C, as it stands in `_meta` of requests. */
+export interface TraceContext {
+  /** `00-<trace id>-<span id>-<flags>`. */
+  traceparent: string;
+  /** State of tracing systems. */
+  tracestate?: string;
+  /** W3C Baggage. Servers read it: nothing secret belongs there. */
+  baggage?: string;
+}
+
+/** One call, from the caller's wish to its end: what a span of a tracing system is made of. */
+export interface CallEvent {
+  /** Method of the protocol: `tools/call` of `callTool`, `callTools` and `startTool`; `prompts/get`; `resources/read`; that of `request`. */
+  method: string;
+  /** The server; missing where the name led to none. */
+  server?: string;
+  /** The server's own name of the tool, or what the caller wrote where there is no such tool. */
+  tool?: string;
+  /** Full name of the tool. */
+  fullName?: string;
+  /** Name of the prompt. */
+  prompt?: string;
+  /** URI of the resource, without secrets. */
+  uri?: string;
+  /** When it began, in ms since the epoch. */
+  startedAt: number;
+  /** How long it took, permission and waiting included, in ms. */
+  durationMs: number;
+  /** `toolError`: the tool reports a failure in its result. `cancelled`: nobody waited any more. */
+  outcome: 'ok' | 'toolError' | 'error' | 'cancelled';
+  /** Code of the error, with the outcome `error`. */
+  code?: string;
+  /** Code of the server's JSON-RPC error. */
+  rpcCode?: number;
+  /** How often the request was sent: 0 where it was refused before, more than 1 after a lost connection, a login or a round of questions. */
+  attempts: number;
+  /** Bytes of the requests. */
+  bytesSent: number;
+  /** Bytes of the results. */
+  bytesReceived: number;
+  /** Trace id of the trace context that was sent. */
+  traceId?: string;
+  /** Span id of the trace context that was sent. */
+  spanId?: string;
+}
+
 /** Events of {@link McpManager} and what their listeners get. */
 export interface McpManagerEvents {
   /** A server changed its state. `time` is in ms since the epoch. */
@@ -1459,6 +1514,8 @@ export interface McpManagerEvents {
   toolDefinitionChanged: [{ server: string; tool: string; before: JsonObject; after: JsonObject }];
   /** A tool call has been running for another 30 s. */
   callProgress: [{ server: string; tool: string; elapsedMs: number }];
+  /** A call of this program has ended (docs/tracing.md); nothing is gathered while nobody listens. */
+  call: [CallEvent];
   /** The configuration in force changed: by a reload, a watched file, an approval, an added or removed server. */
   configChanged: [{ added: string[]; removed: string[]; changed: string[] }];
 }

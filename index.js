@@ -6,11 +6,12 @@ const { EventEmitter } = require('node:events');
 const native = require('./binding.js');
 const { version } = require('./package.json');
 const { doctor } = require('./lib/doctor');
+const { CallOptions } = require('./lib/call-options.js');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
-const { callLimits, limits } = require('./lib/call-options.js');
 const functions = require('./lib/functions.js');
 const questions = require('./lib/questions.js');
+const { contained, fill } = require('./lib/letters.js');
 const { replayServer } = require('./lib/replay-server.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { TaskHandle, TELL } = require('./lib/task-handle.js');
@@ -19,6 +20,7 @@ const { McpView, VIEW } = require('./lib/view.js');
 
 const CANCELLABLE = 1;
 const WANTS_PROGRESS = 2;
+const WANTS_CALLS = 4;
 /** Letters are taken in turns, so that a flood never holds the event loop for long. */
 const nextTurn = setImmediate;
 const endOfTurn = Promise.resolve();
@@ -40,6 +42,7 @@ class McpManager extends EventEmitter {
   #nextId = 1;
   #callbacks;
   #questions = new Map();
+  #calls;
   #toolErrors;
   #keepAlive;
   #timer;
@@ -78,6 +81,9 @@ class McpManager extends EventEmitter {
     super();
     const callbacks = questions.callbacksOf(options);
     this.#callbacks = options;
+    this.#calls = new CallOptions(options.traceContext, (message) =>
+      this.#diagnose('TRACE_CONTEXT_INVALID', message),
+    );
     this.#toolErrors = options.toolErrors ?? 'throw';
     this.#keepAlive = options.keepAlive === true;
     const text = check.json({ ...options, callbacks }, 'options');
@@ -290,7 +296,7 @@ class McpManager extends EventEmitter {
         named ? undefined : tool.server,
         named ? tool : tool.tool,
         text,
-        callLimits(options),
+        this.#calls.text(options),
         flags,
       ),
     );
@@ -318,7 +324,7 @@ class McpManager extends EventEmitter {
       server: named ? undefined : tool.server,
       tool: named ? tool : tool.tool,
       arguments: args ?? {},
-      options: limits(options),
+      options: this.#calls.limits(options),
       ttlMs: options?.ttlMs,
     };
     return this.#handle(await this.#ask('startTool', payload, options, true), args ?? {}, options);
@@ -329,7 +335,7 @@ class McpManager extends EventEmitter {
     check.string(taskId, 'taskId');
     if (options !== undefined) check.callOptions(options);
     check.optionalString(options?.tool, 'options.tool');
-    const payload = { server, task: taskId, tool: options?.tool, options: limits(options) };
+    const payload = { server, task: taskId, tool: options?.tool, options: this.#calls.limits(options) };
     return this.#handle(await this.#ask('resumeTask', payload, options), {}, options);
   }
 
@@ -395,11 +401,14 @@ class McpManager extends EventEmitter {
       if (check.isObject(answer) && check.isObject(answer.result)) return result.with(answer.result);
     } catch (error) {
       const message = `hooks.postToolUse failed and was ignored: ${errors.describe(error)}`;
-      contained("a listener of 'diagnostic'", () =>
-        this.emit('diagnostic', { level: 'error', code: 'HOOK_FAILED', message, server }),
-      );
+      this.#diagnose('HOOK_FAILED', message, { server });
     }
     return result;
+  }
+
+  #diagnose(code, message, facts) {
+    const finding = { level: 'error', code, message, ...facts };
+    contained("a listener of 'diagnostic'", () => this.emit('diagnostic', finding));
   }
 
   async callTools(calls, options) {
@@ -440,13 +449,13 @@ class McpManager extends EventEmitter {
     check.string(name, 'name');
     if (options !== undefined) check.callOptions(options);
     const given = check.promptArguments(args);
-    return this.#ask('getPrompt', { name, ...given, options: limits(options) }, options);
+    return this.#ask('getPrompt', { name, ...given, options: this.#calls.limits(options) }, options);
   }
 
   async runSlashCommand(line, options) {
     check.string(line, 'line');
     if (options !== undefined) check.callOptions(options);
-    return this.#ask('runSlashCommand', { line, options: limits(options) }, options);
+    return this.#ask('runSlashCommand', { line, options: this.#calls.limits(options) }, options);
   }
 
   // ── resources ──────────────────────────────────────────────────────────────────────────────────────────
@@ -466,7 +475,7 @@ class McpManager extends EventEmitter {
     const buffer = options?.blobs === 'buffer';
     const contents = await this.#ask(
       'readResource',
-      { server, uri, buffer, options: limits(options) },
+      { server, uri, buffer, options: this.#calls.limits(options) },
       options,
     );
     if (buffer) {
@@ -488,11 +497,15 @@ class McpManager extends EventEmitter {
     check.string(server, 'server');
     check.string(name, 'name');
     if (options !== undefined) check.callOptions(options);
-    const [loaded] = await this.#ask('loadSkill', { server, name, options: limits(options) }, options);
+    const [loaded] = await this.#ask(
+      'loadSkill',
+      { server, name, options: this.#calls.limits(options) },
+      options,
+    );
     const read = async (path, bytes, own) => {
       check.string(path, 'path');
       if (own !== undefined) check.callOptions(own);
-      const payload = { server, skill: loaded.skill.uri, path, bytes, options: limits(own) };
+      const payload = { server, skill: loaded.skill.uri, path, bytes, options: this.#calls.limits(own) };
       return (await this.#ask('readSkillFile', payload, own))[0];
     };
     return {
@@ -538,9 +551,9 @@ class McpManager extends EventEmitter {
   async request(server, method, params, options) {
     check.string(server, 'server');
     check.string(method, 'method');
-    check.optionalObject(params, 'params');
+    check.params(params);
     if (options !== undefined) check.callOptions(options);
-    const payload = { server, method, params: params ?? {}, options: limits(options) };
+    const payload = { server, method, params: params ?? {}, options: this.#calls.limits(options) };
     const { result, call } = await this.#ask('request', payload, options);
     if (call === undefined || typeof this.#callbacks.hooks?.postToolUse !== 'function') return result;
     const { input, ...names } = call;
@@ -624,7 +637,9 @@ class McpManager extends EventEmitter {
       }
       this.#open.set(id, call);
       const flags =
-        (signal === undefined ? 0 : CANCELLABLE) | (call.onProgress === undefined ? 0 : WANTS_PROGRESS);
+        (signal === undefined ? 0 : CANCELLABLE) |
+        (call.onProgress === undefined ? 0 : WANTS_PROGRESS) |
+        (this.listenerCount('call') === 0 ? 0 : WANTS_CALLS);
       start(id, flags);
       this.#flushSoon();
     });
@@ -737,27 +752,6 @@ const forgotten = new FinalizationRegistry((forget) => forget());
 
 /** Where a change of the configuration can be kept. */
 const PERSIST = ['local', 'project', 'user'];
-
-/** Puts the strings that came outside of the JSON text in their places. */
-function fill(letter, { places, texts }) {
-  const blocks = letter.kind === 'tool' ? letter.value.content : letter.value;
-  places.forEach((place, index) => {
-    blocks[place].text = texts[index];
-  });
-}
-
-/** A listener that throws is reported and holds up neither the letters behind it nor the process. */
-function contained(what, run) {
-  try {
-    run();
-  } catch (error) {
-    process.emitWarning(`${what} threw: ${errors.describe(error)}`, {
-      type: 'McpListenerWarning',
-      code: 'LISTENER_THREW',
-      detail: error instanceof Error ? error.stack : undefined,
-    });
-  }
-}
 
 exports.McpManager = McpManager;
 exports.McpError = errors.McpError;

@@ -91,6 +91,7 @@ const EVENTS = [
   'authRequired',
   'toolDefinitionChanged',
   'callProgress',
+  'call',
   'configChanged',
 ];
 

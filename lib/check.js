@@ -2,6 +2,9 @@
 // Argument checks of the public interface: one clear TypeError with `code: 'INVALID_ARGUMENT'` and the parameter's
 // name.
 
+const { isObject } = require('./values.js');
+const trace = require('./trace-context.js');
+
 function invalid(parameter, expected, given) {
   const error = new TypeError(`${parameter}: expected ${expected}, got ${kindOf(given)}`);
   error.code = 'INVALID_ARGUMENT';
@@ -16,10 +19,6 @@ function kindOf(value) {
   if (typeof value === 'string') return value === '' ? 'an empty string' : 'a string';
   if (typeof value === 'number') return `the number ${value}`;
   return value === undefined ? 'nothing' : `a ${typeof value}`;
-}
-
-function isObject(value) {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function string(value, parameter) {
@@ -117,6 +116,7 @@ function options(value) {
     'onApproval',
     'onAuthorizationUrl',
     'getConnectorToken',
+    'traceContext',
   ]) {
     optionalFunction(value[name], `options.${name}`);
   }
@@ -161,8 +161,21 @@ function callOptions(value) {
   optionalFunction(value.onProgress, 'options.onProgress');
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
   optionalObject(value.meta, 'options.meta');
+  traced(value.meta, 'options.meta');
   optionalString(value.app, 'options.app');
   if (value.signal !== undefined) signal(value.signal);
+}
+
+/** Trace context is sent as W3C says, or not at all (mcp:META-08). */
+function traced(meta, parameter) {
+  const wrong = trace.fault(meta);
+  if (wrong !== undefined) throw invalid(`${parameter}.${wrong.name}`, wrong.expected, meta[wrong.name]);
+}
+
+/** Parameters of a request. */
+function params(value) {
+  optionalObject(value, 'params');
+  traced(value?._meta, 'params._meta');
 }
 
 function toolPair(value) {
@@ -251,6 +264,7 @@ module.exports = {
   optionalObject,
   optionalString,
   options,
+  params,
   promptArguments,
   sdkServer,
   signal,

@@ -14,6 +14,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::mailbox::Letter;
 use crate::host::post::PostOffice;
 use crate::manager::Manager;
+use crate::manager::span::{Listeners, Span};
 use crate::manager::tools::ToolTarget;
 use crate::manager::verbs::call_options;
 use crate::runtime;
@@ -68,7 +69,7 @@ impl NativeManager {
             None => ToolTarget::Full(tool),
         };
         let reply = Reply::new(id, Arc::clone(self.manager.post()));
-        let options = match call_options(options.as_deref(), self.progress(id, flags)) {
+        let options = match call_options(options.as_deref(), self.listeners(id, flags)) {
             Ok(options) => options,
             Err(error) => return reply.fail(&error),
         };
@@ -85,11 +86,11 @@ impl NativeManager {
     #[napi(catch_unwind)]
     pub fn submit(&self, id: u32, verb: String, payload: String, flags: u32) {
         let reply = Reply::new(id, Arc::clone(self.manager.post()));
-        let progress = self.progress(id, flags);
+        let listeners = self.listeners(id, flags);
         let manager = Arc::clone(&self.manager);
         self.calls.start(id, flags & CANCELLABLE != 0, async move {
             // Everything but a tool call may use clocks and tasks from its first step on.
-            let outcome = match runtime::spawn(async move { manager.run(&verb, &payload, progress).await }) {
+            let outcome = match runtime::spawn(async move { manager.run(&verb, &payload, listeners).await }) {
                 Some(task) => Running(task).await,
                 None => Err(McpError::new(ErrorCode::Internal, "the system refused to start threads")),
             };
@@ -218,6 +219,11 @@ impl NativeManager {
         self.manager.close_now();
     }
 
+    fn listeners(&self, id: u32, flags: u32) -> Listeners {
+        let span = (flags & WANTS_SPAN != 0).then(|| Span::start(self.manager.post()));
+        Listeners { progress: self.progress(id, flags), span }
+    }
+
     fn progress(&self, id: u32, flags: u32) -> Option<ProgressSink> {
         if flags & WANTS_PROGRESS == 0 {
             return None;
@@ -236,6 +242,8 @@ impl NativeManager {
 const CANCELLABLE: u32 = 1;
 /// The caller wants to hear of progress.
 const WANTS_PROGRESS: u32 = 2;
+/// Somebody hears of the ends of calls.
+const WANTS_SPAN: u32 = 4;
 
 impl Drop for NativeManager {
     /// Collected, or its environment has ended: nothing of it stays behind.

@@ -12,6 +12,7 @@ mod own_tasks;
 pub mod pages;
 pub mod progress;
 mod rounds;
+pub mod tally;
 #[cfg(test)]
 mod tests;
 pub mod verdict;
@@ -44,6 +45,7 @@ use listen::ListenTable;
 use login::Logins;
 use open::Introduction;
 use progress::{Lingering, ProgressSink, ProgressTable};
+use tally::Tally;
 
 /// What a client and its receiving side share.
 #[derive(Clone, Debug)]
@@ -99,12 +101,23 @@ pub struct Request<'a> {
     pub task: Option<&'a str>,
     /// Keeps its progress token beyond the answer.
     pub lingering: Option<&'a Lingering>,
+    /// Where it is counted.
+    pub tally: Option<&'a Tally>,
 }
 
 impl<'a> Request<'a> {
     /// A request whose progress nobody follows and that is nobody's in particular.
     pub fn new(method: &'a str, params: &'a Params, deadline: &'a Arc<Deadline>) -> Self {
-        Self { method, params, deadline, progress: None, host: None, task: None, lingering: None }
+        Self {
+            method,
+            params,
+            deadline,
+            progress: None,
+            host: None,
+            task: None,
+            lingering: None,
+            tally: None,
+        }
     }
 }
 
@@ -184,9 +197,15 @@ impl Client {
     async fn send_once(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
         let outgoing = self.outgoing(request.method, params);
         let watched = self.tables.progress.watch(outgoing.id, request);
+        if let Some(tally) = request.tally {
+            tally.sent(outgoing.frame.len());
+        }
         tokio::select! {
             biased;
             reply = self.transport.request(outgoing) => {
+                if let (Some(tally), Ok(result)) = (request.tally, &reply) {
+                    tally.received(result.as_str().len());
+                }
                 match request.lingering.filter(|_| reply.is_ok()) {
                     Some(lingering) => lingering.keep(watched),
                     None => watched.answered(),

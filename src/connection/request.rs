@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Command, Connection, Live, Shared};
 use crate::client::Request;
 use crate::client::progress::{Lingering, ProgressSink};
+use crate::client::tally::Tally;
 use crate::deadline::Deadline;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::host::Host;
@@ -36,12 +37,23 @@ pub struct Ask<'a> {
     pub task: Option<&'a str>,
     /// Keeps its progress token beyond the answer.
     pub lingering: Option<&'a Lingering>,
+    /// Where it is counted.
+    pub tally: Option<&'a Tally>,
 }
 
 impl<'a> Ask<'a> {
     /// A request whose progress nobody follows and that is nobody's in particular.
     pub fn new(method: &'a str, params: &'a Params, deadline: &'a Arc<Deadline>) -> Self {
-        Self { method, params, deadline, progress: None, host: None, task: None, lingering: None }
+        Self {
+            method,
+            params,
+            deadline,
+            progress: None,
+            host: None,
+            task: None,
+            lingering: None,
+            tally: None,
+        }
     }
 }
 
@@ -62,6 +74,7 @@ impl Connection {
                 host: ask.host.cloned(),
                 task: ask.task,
                 lingering: ask.lingering,
+                tally: ask.tally,
                 ..Request::new(ask.method, ask.params, ask.deadline)
             };
             let outcome = live.client.request(request).await;

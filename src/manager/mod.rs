@@ -23,6 +23,7 @@ pub mod resources;
 mod rules;
 pub mod search;
 pub mod skills;
+pub mod span;
 pub mod tasks;
 pub mod tools;
 pub mod verbs;

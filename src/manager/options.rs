@@ -155,6 +155,7 @@ const KNOWN: &[&str] = &[
     "onAuthorizationUrl",
     "getConnectorToken",
     "hooks",
+    "traceContext",
     "tokenStore",
     "connectTimeoutMs",
     "requestTimeoutMs",

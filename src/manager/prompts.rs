@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Manager;
 use super::listing::is_shown;
 use super::registry::PromptEntry;
+use super::span::Subject;
 use super::tools::{CallOptions, shown, unknown};
 use super::view::View;
 use crate::call::output::map_prompt;
@@ -59,6 +60,9 @@ impl Manager {
         let entry = self.find_prompt(name).await?;
         let (connection, prompt) = (&entry.connection, entry.definition());
         let server = connection.name();
+        if let Some(span) = &options.span {
+            span.begin("prompts/get", Some(server), Subject::Prompt(&prompt.wire_name));
+        }
         let values = match &arguments {
             PromptArguments::Named(values) => check_named(prompt, values),
             PromptArguments::Positional(values) => arguments_from_positional(prompt, values),
@@ -78,8 +82,8 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
-        let (progress, host) = (options.progress.as_ref(), host.as_ref());
-        let ask = Ask { progress, host, ..Ask::new("prompts/get", &params, &deadline) };
+        let (progress, host, tally) = (options.progress.as_ref(), host.as_ref(), options.tally());
+        let ask = Ask { progress, host, tally, ..Ask::new("prompts/get", &params, &deadline) };
         let reply = connection.request(&ask).await?;
         let rules = self.output_rules(server, &entry.full_name);
         let reply = reply.into_string();

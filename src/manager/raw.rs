@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::registry::{ToolEntry, ToolKind};
+use super::span::End;
 use super::tools::{Call, CallOptions, ToolTarget, check_caller, check_depth, tool_params};
 use crate::connection::Connection;
 use crate::connection::request::Ask;
@@ -29,13 +30,17 @@ impl Manager {
         check_depth("params", params)?;
         let connection = self.connection(server).await?;
         let wire = Params::from_object(params).ok_or_else(|| bad("expected an object"))?;
+        let wire = match options.meta.as_deref() {
+            Some(more) => wire.with_meta(merged(wire.meta(), more)),
+            None => wire,
+        };
         if method == "tools/call" {
-            return self.raw_tool_call(&connection, params, options).await;
+            return self.raw_tool_call(&connection, params, wire.meta(), options).await;
         }
         let clocks = connection.settings().clocks;
         let deadline = Deadline::start(clocks.request(options.timeout, options.total));
-        let (deadline, progress) = (&Arc::new(deadline), options.progress.as_ref());
-        let ask = Ask { progress, ..Ask::new(method, &wire, deadline) };
+        let (deadline, progress, tally) = (&Arc::new(deadline), options.progress.as_ref(), options.tally());
+        let ask = Ask { progress, tally, ..Ask::new(method, &wire, deadline) };
         let reply = connection.request(&ask).await?;
         Ok(format!("{{\"result\":{}}}", reply.as_str()))
     }
@@ -44,9 +49,10 @@ impl Manager {
         &self,
         connection: &Connection,
         params: &str,
+        meta: &str,
         options: CallOptions,
     ) -> Result<String, McpError> {
-        let [name, arguments, meta, task] = json_scan::pick(params, ["name", "arguments", "_meta", "task"]);
+        let [name, arguments, task] = json_scan::pick(params, ["name", "arguments", "task"]);
         let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
         let target = ToolTarget::Pair { server: connection.name().to_owned(), tool: name.into_owned() };
         let entry = match self.known_tool(&target) {
@@ -54,6 +60,9 @@ impl Manager {
             None => self.find_tool(&target, &options, None).await?,
         };
         let entry = self.with_current_definition(entry, &target, &options).await?;
+        if let Some(span) = &options.span {
+            span.found(&entry);
+        }
         check_caller(&entry, options.app.as_deref())?;
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
@@ -65,15 +74,29 @@ impl Manager {
         let outcome = if entry.kind == ToolKind::OfServer {
             // The answer may be a task then; whoever writes requests by hand follows it by hand.
             let task = task.map(|task| format!("\"task\":{task}")).unwrap_or_default();
-            let wire = tool_params(&entry, sent, meta).and(&task);
+            let wire = tool_params(&entry, sent, None).with_meta(meta.to_owned()).and(&task);
             self.send_tool_call(&call, &wire).await.map(RawText::into_string)
         } else {
             self.run_resource_tool(&call, sent).await
         };
         let failed = |reply: &String| json_scan::pick(reply, ["isError"]) == [Some("true")];
         self.audit_call(&call, sent, outcome.as_ref().map(|reply| (failed(reply), reply.len())));
+        if let Some(span) = &options.span {
+            span.end(End::of_tool(outcome.as_ref().map(failed)));
+        }
         Ok(told(&entry, &outcome?, sent, &deadline))
     }
+}
+
+/// Members of `_meta`: those of the parameters, and those of the options that these do not have.
+fn merged(members: &str, more: &str) -> String {
+    let own = format!("{{{members}}}");
+    let known: Vec<_> = json_scan::members(&own).map(|member| member.key()).collect();
+    let mut all = members.to_owned();
+    for member in json_scan::members(more).filter(|member| !known.contains(&member.key())) {
+        push_member(&mut all, &member.key(), member.value);
+    }
+    all
 }
 
 fn told(entry: &ToolEntry, reply: &str, input: &str, deadline: &Deadline) -> String {

@@ -95,6 +95,7 @@ impl Manager {
                 meta: options.meta.clone(),
                 view: options.view,
                 app: None,
+                span: options.span.clone(),
             };
             let server = entry.connection.name();
             let contents = self.read_resource(server, &wanted.uri, BlobMode::File, options).await?;

@@ -197,8 +197,8 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
-        let (progress, host) = (options.progress.as_ref(), host.as_ref());
-        let ask = Ask { progress, host, ..Ask::new(method, params, &deadline) };
+        let (progress, host, tally) = (options.progress.as_ref(), host.as_ref(), options.tally());
+        let ask = Ask { progress, host, tally, ..Ask::new(method, params, &deadline) };
         Ok(connection.request(&ask).await?.into_string())
     }
 }

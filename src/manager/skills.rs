@@ -23,7 +23,7 @@ use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
 use crate::json_scan;
-use crate::jsonrpc::write::{Params, push_member, push_string};
+use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::protocol::capability;
 use crate::protocol::content::LARGE_TEXT_BYTES;
 use crate::protocol::skill::{FileContent, MOST_BYTES, Refusal, SkillDefinition, content_of, map_skills};
@@ -364,7 +364,8 @@ impl Visit<'_> {
         push_string(&mut literal, uri);
         let mut members = String::new();
         push_member(&mut members, "uri", &literal);
-        let params = Params::from_members(members, String::new());
+        let meta = self.options.meta.as_deref().and_then(inner_members).unwrap_or_default().to_owned();
+        let params = Params::from_members(members, meta);
         let (deadline, progress) = (&self.deadline, self.options.progress.as_ref());
         let ask = Ask { progress, ..Ask::new(method, &params, deadline) };
         let reply = self.connection.request(&ask).await?;

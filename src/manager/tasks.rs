@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::Manager;
 use super::registry::ToolKind;
+use super::span::End;
 use super::tools::{Call, CallOptions, CallOutcome, Called, Prepared, ToolTarget, shown, timed, tool_params};
 use super::view::View;
 use crate::call::output::MappedResult;
@@ -137,7 +138,13 @@ impl Manager {
         options: CallOptions,
         ttl: Option<Duration>,
     ) -> Result<String, McpError> {
-        let call = self.prepare(target, arguments, options).await?;
+        let span = options.span.clone();
+        let refused = |error: &McpError| {
+            if let Some(span) = &span {
+                span.end(End::Error(error));
+            }
+        };
+        let call = self.prepare(target, arguments, options).await.inspect_err(refused)?;
         let server = Arc::from(call.entry.connection.name());
         let running = self.add_task(server, Called::Tool(Arc::clone(&call.entry)), None)?;
         let mut guard = StopOnDrop(Some(Arc::clone(&running)));

@@ -8,6 +8,7 @@ use super::audit::shown_arguments;
 use super::listing::Caller;
 use super::persist::Persist;
 use super::registry::{ToolEntry, ToolKind};
+use super::span::{End, Span, Subject, told};
 use super::view::View;
 use crate::call::blob::Shelf;
 use crate::call::budget::hold_to;
@@ -16,6 +17,7 @@ use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
 use crate::client::progress::{Lingering, ProgressSink};
+use crate::client::tally::Tally;
 use crate::config::spec::TransportSpec;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;
@@ -44,6 +46,22 @@ pub enum ToolTarget {
     },
 }
 
+impl ToolTarget {
+    fn server(&self) -> Option<&str> {
+        match self {
+            ToolTarget::Full(_) => None,
+            ToolTarget::Pair { server, .. } => Some(server),
+        }
+    }
+
+    fn tool(&self) -> &str {
+        match self {
+            ToolTarget::Full(name) => name,
+            ToolTarget::Pair { tool, .. } => tool,
+        }
+    }
+}
+
 /// Options of one call.
 #[derive(Default)]
 pub struct CallOptions {
@@ -59,6 +77,15 @@ pub struct CallOptions {
     pub view: Option<u32>,
     /// The server whose app calls; a model without one.
     pub app: Option<String>,
+    /// Who hears how it ended.
+    pub span: Option<Arc<Span>>,
+}
+
+impl CallOptions {
+    /// Where the call is counted.
+    pub(super) fn tally(&self) -> Option<&Tally> {
+        self.span.as_deref().map(Span::tally)
+    }
 }
 
 /// A call under way, once it is known of which tool.
@@ -139,6 +166,18 @@ impl Manager {
         arguments: String,
         options: CallOptions,
     ) -> Result<CallOutcome, McpError> {
+        let span = options.span.clone();
+        let outcome = self.call_prepared(target, arguments, options).await;
+        // Where it went as far as being sent, its end was told already.
+        told(span.as_ref(), outcome)
+    }
+
+    async fn call_prepared(
+        &self,
+        target: &ToolTarget,
+        arguments: String,
+        options: CallOptions,
+    ) -> Result<CallOutcome, McpError> {
         let call = self.prepare(target, arguments, options).await?;
         if self.must_be_a_task(&call).await? {
             return self.call_as_task(call).await;
@@ -155,6 +194,9 @@ impl Manager {
     ) -> Result<CallOutcome, McpError> {
         let answer = outcome.as_ref().map(|result| (result.is_error, result.value.len()));
         self.audit_call(&call.call(), call.sent(), answer);
+        if let Some(span) = &call.options.span {
+            span.end(End::of_tool(outcome.as_ref().map(|result| result.is_error)));
+        }
         let result = outcome?;
         let elapsed = call.deadline.elapsed();
         Ok(CallOutcome { of: Called::Tool(call.entry), result, elapsed, input: call.rewritten })
@@ -167,6 +209,9 @@ impl Manager {
         arguments: String,
         options: CallOptions,
     ) -> Result<Prepared, McpError> {
+        if let Some(span) = &options.span {
+            span.begin("tools/call", target.server(), Subject::Tool(target.tool()));
+        }
         self.open_for_use()?;
         check_depth("args", &arguments)?;
         let own_view = self.view(options.view)?;
@@ -179,6 +224,9 @@ impl Manager {
             return Err(Self::no_such_tool_here(target));
         }
         let entry = self.with_current_definition(entry, target, &options).await?;
+        if let Some(span) = &options.span {
+            span.found(&entry);
+        }
         check_caller(&entry, options.app.as_deref())?;
         self.loaded_in(view.map(|view| &**view)).add(&entry);
         let clocks = entry.connection.settings().clocks;
@@ -305,8 +353,8 @@ impl Manager {
         let connection = &entry.connection;
         let host = View::host(call.view);
         let (progress, host) = (call.options.progress.as_ref(), host.as_ref());
-        let ask =
-            Ask { progress, host, lingering: call.lingering, ..Ask::new("tools/call", params, deadline) };
+        let (lingering, tally) = (call.lingering, call.options.tally());
+        let ask = Ask { progress, host, lingering, tally, ..Ask::new("tools/call", params, deadline) };
         let reply = tokio::select! {
             biased;
             reply = connection.request(&ask) => reply,

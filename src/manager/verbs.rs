@@ -13,11 +13,12 @@ use super::persist::Persist;
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
 use super::skills::WantedFile;
+use super::span::{Listeners, Subject, told};
 use super::tools::{CallOptions, ToolTarget};
 use crate::call::resource_contents::BlobMode;
-use crate::client::progress::ProgressSink;
 use crate::connection::Connection;
 use crate::error::{ErrorCode, McpError};
+use crate::json_scan;
 use crate::transport::CloseMode;
 
 /// What a verb gives back.
@@ -86,7 +87,11 @@ fn millis(value: Option<f64>) -> Option<Duration> {
 }
 
 impl Limits {
-    fn options(self, progress: Option<ProgressSink>) -> CallOptions {
+    fn options(self, listeners: Listeners) -> CallOptions {
+        let Listeners { progress, span } = listeners;
+        if let (Some(span), Some(meta)) = (&span, &self.meta) {
+            span.trace(meta.get());
+        }
         CallOptions {
             timeout: millis(self.timeout_ms),
             total: millis(self.max_total_timeout_ms),
@@ -94,6 +99,7 @@ impl Limits {
             meta: self.meta.map(|meta| meta.get().to_owned()),
             view: self.view,
             app: self.app,
+            span,
         }
     }
 }
@@ -102,10 +108,13 @@ impl Limits {
 ///
 /// # Errors
 /// `INVALID_ARGUMENT`.
-pub fn call_options(text: Option<&str>, progress: Option<ProgressSink>) -> Result<CallOptions, McpError> {
+pub fn call_options(text: Option<&str>, listeners: Listeners) -> Result<CallOptions, McpError> {
     match text {
-        None => Ok(CallOptions { progress, ..CallOptions::default() }),
-        Some(text) => Ok(read::<Limits>(text)?.options(progress)),
+        None => {
+            let Listeners { progress, span } = listeners;
+            Ok(CallOptions { progress, span, ..CallOptions::default() })
+        }
+        Some(text) => Ok(read::<Limits>(text)?.options(listeners)),
     }
 }
 
@@ -292,12 +301,7 @@ impl Manager {
     ///
     /// # Errors
     /// Those of the verb; `INTERNAL` for one that does not exist.
-    pub async fn run(
-        &self,
-        verb: &str,
-        payload: &str,
-        progress: Option<ProgressSink>,
-    ) -> Result<Answer, McpError> {
+    pub async fn run(&self, verb: &str, payload: &str, listeners: Listeners) -> Result<Answer, McpError> {
         match verb {
             "load" => self.load().await.map(Answer::from),
             "reload" => self.reload().await.map(Answer::from),
@@ -319,7 +323,7 @@ impl Manager {
                 Ok(self.search_tools(&query, limit, view).await?.into())
             }
             "startTool" | "resumeTask" | "cancelTask" | "listTasks" => {
-                self.run_task_verb(verb, payload, progress).await
+                self.run_task_verb(verb, payload, listeners).await
             }
             "approveTool" => {
                 let OfTool { server, tool } = read(payload)?;
@@ -331,10 +335,10 @@ impl Manager {
             }
             "listResources" => self.run_resource_list(ResourceList::Resources, payload).await,
             "listResourceTemplates" => self.run_resource_list(ResourceList::Templates, payload).await,
-            "listSkills" | "loadSkill" | "readSkillFile" => self.run_skills(verb, payload, progress).await,
-            "getPrompt" | "runSlashCommand" => self.run_prompt(verb, payload, progress).await,
+            "listSkills" | "loadSkill" | "readSkillFile" => self.run_skills(verb, payload, listeners).await,
+            "getPrompt" | "runSlashCommand" => self.run_prompt(verb, payload, listeners).await,
             "readResource" | "subscribe" | "complete" | "setLogLevel" | "setRoots" | "request" => {
-                self.run_protocol(verb, payload, progress).await
+                self.run_protocol(verb, payload, listeners).await
             }
             other => Err(McpError::new(ErrorCode::Internal, format!("no verb {other}"))),
         }
@@ -467,7 +471,7 @@ impl Manager {
         &self,
         verb: &str,
         payload: &str,
-        progress: Option<ProgressSink>,
+        listeners: Listeners,
     ) -> Result<Answer, McpError> {
         match verb {
             "startTool" => {
@@ -476,12 +480,12 @@ impl Manager {
                     Some(server) => ToolTarget::Pair { server, tool },
                     None => ToolTarget::Full(tool),
                 };
-                let (arguments, options) = (arguments.get().to_owned(), options.options(progress));
+                let (arguments, options) = (arguments.get().to_owned(), options.options(listeners));
                 Ok(self.start_tool(&target, arguments, options, millis(ttl_ms)).await?.into())
             }
             "resumeTask" => {
                 let ResumeTask { server, task, tool, options } = read(payload)?;
-                Ok(self.resume_task(&server, &task, tool, options.options(progress)).await?.into())
+                Ok(self.resume_task(&server, &task, tool, options.options(listeners)).await?.into())
             }
             "cancelTask" => {
                 self.cancel_task(read::<OfTask>(payload)?.handle).await?;
@@ -496,61 +500,63 @@ impl Manager {
         Ok(self.list_resources(list, server.as_deref()).await?.into())
     }
 
-    async fn run_skills(
-        &self,
-        verb: &str,
-        payload: &str,
-        progress: Option<ProgressSink>,
-    ) -> Result<Answer, McpError> {
+    async fn run_skills(&self, verb: &str, payload: &str, listeners: Listeners) -> Result<Answer, McpError> {
         match verb {
             "listSkills" => {
                 Ok(self.list_skills(read::<MaybeServer>(payload)?.server.as_deref()).await?.into())
             }
             "loadSkill" => {
                 let LoadSkill { server, name, options } = read(payload)?;
-                self.load_skill(&server, &name, options.options(progress)).await
+                self.load_skill(&server, &name, options.options(listeners)).await
             }
             _ => {
                 let ReadSkillFile { server, skill, path, bytes, options } = read(payload)?;
                 let wanted = WantedFile { server, skill, path, bytes };
-                self.read_skill_file(&wanted, options.options(progress)).await
+                self.read_skill_file(&wanted, options.options(listeners)).await
             }
         }
     }
 
-    async fn run_prompt(
-        &self,
-        verb: &str,
-        payload: &str,
-        progress: Option<ProgressSink>,
-    ) -> Result<Answer, McpError> {
+    async fn run_prompt(&self, verb: &str, payload: &str, listeners: Listeners) -> Result<Answer, McpError> {
+        let span = listeners.span.clone();
         if verb == "runSlashCommand" {
-            let command: SlashCommand = read(payload)?;
-            return Ok(self
-                .run_slash_command(&command.line, command.options.options(progress))
-                .await?
-                .into());
+            let SlashCommand { line, options } = read(payload)?;
+            if let Some(span) = &span {
+                let name = line.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
+                span.begin("prompts/get", None, Subject::Prompt(name));
+            }
+            let outcome = self.run_slash_command(&line, options.options(listeners)).await;
+            return told(span.as_ref(), outcome).map(Answer::from);
         }
         let get: GetPrompt = read(payload)?;
         let arguments = match get.positional {
             Some(values) => PromptArguments::Positional(values),
             None => PromptArguments::Named(get.named.unwrap_or_default()),
         };
-        Ok(self.get_prompt(&get.name, arguments, get.options.options(progress)).await?.into())
+        if let Some(span) = &span {
+            span.begin("prompts/get", None, Subject::Prompt(&get.name));
+        }
+        let outcome = self.get_prompt(&get.name, arguments, get.options.options(listeners)).await;
+        told(span.as_ref(), outcome).map(Answer::from)
     }
 
     async fn run_protocol(
         &self,
         verb: &str,
         payload: &str,
-        progress: Option<ProgressSink>,
+        listeners: Listeners,
     ) -> Result<Answer, McpError> {
+        let span = listeners.span.clone();
         match verb {
             "readResource" => {
                 let wanted: ReadResource = read(payload)?;
                 let blobs = if wanted.buffer { BlobMode::Buffer } else { BlobMode::File };
-                let options = wanted.options.options(progress);
-                let mapped = self.read_resource(&wanted.server, &wanted.uri, blobs, options).await?;
+                if let Some(span) = &span {
+                    span.begin("resources/read", Some(&wanted.server), Subject::Uri(&wanted.uri));
+                }
+                let options = wanted.options.options(listeners);
+                let outcome = self.read_resource(&wanted.server, &wanted.uri, blobs, options).await;
+                let mapped = told(span.as_ref(), outcome)?;
                 Ok(Answer { value: mapped.value, texts: mapped.large_texts })
             }
             "subscribe" => {
@@ -575,8 +581,15 @@ impl Manager {
             }
             _ => {
                 let wanted: RawRequest = read(payload)?;
-                let options = wanted.options.options(progress);
-                Ok(self.request(&wanted.server, &wanted.method, wanted.params.get(), options).await?.into())
+                if let Some(span) = &span {
+                    let [meta] = json_scan::pick(wanted.params.get(), ["_meta"]);
+                    span.begin(&wanted.method, Some(&wanted.server), Subject::Method);
+                    span.trace(meta.unwrap_or_default());
+                }
+                let options = wanted.options.options(listeners);
+                let params = wanted.params.get();
+                let outcome = self.request(&wanted.server, &wanted.method, params, options).await;
+                told(span.as_ref(), outcome).map(Answer::from)
             }
         }
     }
