@@ -18,6 +18,7 @@ import {
 } from './harness';
 
 type Era = 'legacy' | 'modern';
+const TASKS = 'io.modelcontextprotocol/tasks';
 const RELATED = 'io.modelcontextprotocol/related-task';
 
 function taskServer(era: Era, ...flags: string[]): StdioServerConfig {
@@ -585,6 +586,77 @@ describe('tasks extension', () => {
       for (const [, name] of asked) expect([task.taskId, last.taskId]).toContain(name);
     });
   });
+
+  test('TASK-15 TASK-17 SUB-02 a server that tells of tasks is asked seldom, and its news are taken at once', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withTasks('modern', ['--listen', 'tells', '--poll', '100', '--notes', file], async (manager) => {
+      const task = await manager.startTool('mcp__s__required', { steps: 30, ms: 100 });
+      const told = new Set<string | undefined>();
+      task.on('status', () => told.add(task.statusMessage));
+      const sent = (method: string) => notes(file).filter((one) => one.method === method);
+      const listening = await eventually(() => sent('subscriptions/listen')[0]);
+      expect(listening.params).toMatchObject({
+        notifications: { taskIds: [task.taskId] },
+        _meta: { 'io.modelcontextprotocol/clientCapabilities': { extensions: { [TASKS]: {} } } },
+      });
+      expect(textOf(await task.result())).toBe('done');
+      // Three seconds of asking every 100 ms would be thirty questions beside the news.
+      const news = told.size;
+      expect(news).toBeGreaterThan(10);
+      expect(sent('tasks/get').length).toBeLessThanOrEqual(31 + 6);
+    });
+  }, 20_000);
+
+  test('TASK-15 a quiet task is not asked about while the server has promised to tell', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    await withTasks(
+      'modern',
+      ['--listen', 'tells', '--poll', '100', '--notes', file],
+      async (manager) => {
+        const task = await manager.startTool('mcp__s__required', { steps: 1, ms: 3000 });
+        expect(textOf(await task.result())).toBe('done');
+        expect(notes(file).filter(({ method }) => method === 'tasks/get').length).toBeLessThan(12);
+        // Several at once share a stream, and questions reach people through it too.
+        const more = [1, 2, 3].map(() =>
+          manager.startTool('mcp__s__required', { steps: 1, ms: 1500, how: 'ask' }),
+        );
+        const results = await Promise.all((await Promise.all(more)).map((one) => one.result()));
+        expect(results.map(textOf)).toEqual(['Ada', 'Ada', 'Ada']);
+        const listens = notes(file).filter(({ method }) => method === 'subscriptions/listen');
+        expect(listens.length).toBeLessThanOrEqual(3);
+        expect(listens.at(-1)?.params?.notifications).toMatchObject({ taskIds: { length: 3 } });
+      },
+      answers,
+    );
+  }, 30_000);
+
+  test.each(['nothing', 'ends', undefined])(
+    'TASK-15 SUB-03 SUB-17 a server whose listening is %s is asked as ever',
+    async (what) => {
+      const file = join(temporaryDirectory(), 'notes');
+      const flags = ['--poll', '100', '--notes', file, ...(what === undefined ? [] : ['--listen', what])];
+      await withTasks('modern', flags, async (manager) => {
+        const diagnostics: string[] = [];
+        manager.on('diagnostic', ({ code }) => diagnostics.push(code));
+        const task = await manager.startTool('mcp__s__required', { steps: 1, ms: 2500 });
+        expect(textOf(await task.result())).toBe('done');
+        const count = (method: string) => notes(file).filter((one) => one.method === method).length;
+        expect(count('tasks/get')).toBeGreaterThan(8);
+        expect(count('subscriptions/listen')).toBeGreaterThanOrEqual(1);
+        expect(count('subscriptions/listen')).toBeLessThan(4);
+        expect(diagnostics).toEqual([]);
+      });
+    },
+    20_000,
+  );
+
+  test('TASK-15 TASK-06 over HTTP too', async () => {
+    const { config } = await httpTaskServer('modern', '--listen', 'tells', '--poll', '100');
+    await withManager({ ...answers, servers: { s: config } }, async (manager) => {
+      const task = await manager.startTool('mcp__s__required', { steps: 1, ms: 2000, how: 'ask' });
+      expect(textOf(await task.result())).toBe('Ada');
+    });
+  }, 20_000);
 
   test('TASK-11 a question is put once, however often it is seen', async () => {
     const file = join(temporaryDirectory(), 'notes');

@@ -97,6 +97,11 @@ impl Deadline {
         lock(&self.clock).started.elapsed()
     }
 
+    /// The longest silence.
+    pub fn idle_limit(&self) -> Duration {
+        self.limits.idle
+    }
+
     /// Waits until a limit runs out and says which. Cancel-safe.
     ///
     /// Polled outside the runtime it only waits to be polled inside it: [`crate::runtime::start`] sees to that.

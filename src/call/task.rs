@@ -1,8 +1,8 @@
 //! One task at a server, followed to its end: asked about at the pace the server wants, its questions answered, its
 //! result fetched, in both eras and over reconnects (BEY-13, mcp:TASKL-*, mcp:TASK-*).
 //!
-//! Everything that is said about a task comes from `tasks/get`; notifications only make it asked sooner. Whoever
-//! follows a task is alone in doing so.
+//! Everything that is said about a task comes from `tasks/get`; notifications only make it asked sooner, and seldom where
+//! the server has agreed to send them (mcp:TASK-15). Whoever follows a task is alone in doing so.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const SHORTEST: Duration = Duration::from_millis(100);
 /// How long a server may take to stop a task that is not wanted any more.
 const STOPPING: Duration = Duration::from_secs(10);
+/// How often a task is asked about that its server tells of by itself: news may be lost, and silence is no sign of life.
+const SELDOM: Duration = Duration::from_secs(60);
 /// Questions that one task may have in all (mcp:MRTR-13).
 const MOST_QUESTIONS: usize = 256;
 
@@ -269,7 +271,13 @@ impl<'a> Run<'a> {
             return Duration::from_secs(1 << self.failures.min(5)).div_f64(2.0).min(LONGEST_PAUSE);
         }
         let wait = poll_wait(self.poll, self.asked);
-        if self.stopping.is_some() { wait.min(SHORTEST * 5) } else { wait }
+        if self.stopping.is_some() {
+            wait.min(SHORTEST * 5)
+        } else if self.watch.is_told() {
+            wait.max(SELDOM.min(self.task.deadline.idle_limit() / 3))
+        } else {
+            wait
+        }
     }
 
     /// Takes what the server says of the task; the wire result, if it is there.

@@ -22,6 +22,7 @@ pub mod state;
 pub mod status;
 mod subscriptions;
 mod supervisor;
+mod task_listening;
 pub mod task_news;
 
 use std::borrow::Cow;

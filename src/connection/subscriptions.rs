@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::backoff::Backoff;
-use super::{ClientListener, Live, Shared};
+use super::{ClientListener, Live, Shared, task_listening};
 use crate::client::inbound::{ListKind, ServerListener};
 use crate::client::listen::ListenEnd;
 use crate::client::{Client, Request};
@@ -26,7 +26,7 @@ use crate::protocol::version::Era;
 use crate::runtime::{self, lock, random_jitter};
 
 /// A stream that lived so long proves that listening works.
-const PROVEN_AFTER: Duration = Duration::from_secs(120);
+pub(super) const PROVEN_AFTER: Duration = Duration::from_secs(120);
 /// Wait after a stream that the server itself ended (mcp:SUB-10).
 const AFTER_GRACEFUL: Duration = Duration::from_secs(30);
 /// Streams in a row that end early before listening is given up.
@@ -69,6 +69,12 @@ impl Default for Subscriptions {
 #[derive(Debug)]
 pub(super) struct Listening(JoinHandle<()>);
 
+impl Listening {
+    pub(super) fn of(task: JoinHandle<()>) -> Self {
+        Self(task)
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         self.0.abort();
@@ -82,7 +88,9 @@ pub(super) fn bring(shared: &Arc<Shared>, live: &Live) -> Option<Listening> {
         Era::Legacy => runtime::spawn(async move { repeat_wishes(&shared, &live).await }),
         Era::Modern => {
             live.client.set_log_level(lock(&shared.subscriptions.log_level).as_deref());
-            runtime::spawn(async move { keep_listening(&shared, &live).await })
+            runtime::spawn(async move {
+                tokio::join!(keep_listening(&shared, &live), task_listening::keep(&shared, &live));
+            })
         }
     };
     task.map(Listening)
@@ -202,6 +210,7 @@ impl Subscriptions {
             prompts: capabilities.prompts_list_changed,
             resources: capabilities.resources_list_changed,
             uris: if capabilities.resources_subscribe { uris } else { Vec::new() },
+            tasks: Vec::new(),
         };
         (change, filter)
     }
@@ -345,7 +354,7 @@ fn error_of(end: &ListenEnd) -> McpError {
 }
 
 /// When to listen again; `None` gives up. A refusal is final (mcp:SUB-17).
-fn next_wait(end: &ListenEnd, failures: u32) -> Option<Duration> {
+pub(super) fn next_wait(end: &ListenEnd, failures: u32) -> Option<Duration> {
     match end {
         ListenEnd::Refused(_) => None,
         _ if failures >= MOST_FAILURES => None,

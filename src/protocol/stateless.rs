@@ -352,12 +352,14 @@ pub struct ListenFilter {
     pub resources: bool,
     /// Updates of these resources, by URI.
     pub uris: Vec<String>,
+    /// News of these tasks, by id (mcp:TASK-15).
+    pub tasks: Vec<String>,
 }
 
 impl ListenFilter {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        !self.tools && !self.prompts && !self.resources && self.uris.is_empty()
+        !self.tools && !self.prompts && !self.resources && self.uris.is_empty() && self.tasks.is_empty()
     }
 
     /// Members of the parameters of `subscriptions/listen`.
@@ -372,33 +374,43 @@ impl ListenFilter {
                 push_member(&mut wanted, name, "true");
             }
         }
-        if !self.uris.is_empty() {
-            let mut list = String::from("[");
-            for (place, uri) in self.uris.iter().enumerate() {
-                if place > 0 {
-                    list.push(',');
-                }
-                push_string(&mut list, uri);
+        for (name, texts) in [("resourceSubscriptions", &self.uris), ("taskIds", &self.tasks)] {
+            if !texts.is_empty() {
+                push_member(&mut wanted, name, &list_of(texts));
             }
-            list.push(']');
-            push_member(&mut wanted, "resourceSubscriptions", &list);
         }
         format!("\"notifications\":{{{wanted}}}")
     }
 
     /// Reads what a server acknowledged.
     pub fn read(notifications: &str) -> Self {
-        let names =
-            ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"];
-        let [tools, prompts, resources, uris] = json_scan::pick(notifications, names);
-        let uris = uris.into_iter().flat_map(json_scan::elements).filter_map(json_scan::decode);
+        let names = ["toolsListChanged", "promptsListChanged", "resourcesListChanged"];
+        let [tools, prompts, resources] = json_scan::pick(notifications, names);
+        let texts = |name| {
+            let [list] = json_scan::pick(notifications, [name]);
+            list.into_iter().flat_map(json_scan::elements).filter_map(json_scan::decode).map(Cow::into_owned)
+        };
         Self {
             tools: tools == Some("true"),
             prompts: prompts == Some("true"),
             resources: resources == Some("true"),
-            uris: uris.map(Cow::into_owned).collect(),
+            uris: texts("resourceSubscriptions").collect(),
+            tasks: texts("taskIds").collect(),
         }
     }
+}
+
+/// JSON text of a list of strings.
+fn list_of(texts: &[String]) -> String {
+    let mut list = String::from("[");
+    for (place, text) in texts.iter().enumerate() {
+        if place > 0 {
+            list.push(',');
+        }
+        push_string(&mut list, text);
+    }
+    list.push(']');
+    list
 }
 
 #[cfg(test)]

@@ -115,12 +115,17 @@ fn missing_capability_is_named() {
 }
 
 #[test]
-fn sub_01_filter_round_trip() {
-    let filter = ListenFilter { tools: true, uris: vec!["file:///a\"b".into()], ..ListenFilter::default() };
+fn sub_01_task_15_filter_round_trip() {
+    let filter = ListenFilter {
+        tools: true,
+        uris: vec!["file:///a\"b".into()],
+        tasks: vec!["t1".into(), "t2".into()],
+        ..ListenFilter::default()
+    };
     let members = filter.to_members();
     assert_eq!(
         members,
-        r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a\"b"]}"#
+        r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a\"b"],"taskIds":["t1","t2"]}"#
     );
     let object = format!("{{{members}}}");
     let [notifications] = json_scan::pick(&object, ["notifications"]);
