@@ -1993,6 +1993,178 @@ export class McpElicitationError extends McpError {}
 /** The bridge failed. */
 export class McpBridgeError extends McpError {}
 
+// ── Bridge: an agent's session, driven from outside ─────────────────────────────────────────────────────
+
+/** What a {@link Bridge} emits. */
+export interface BridgeEvents {
+  /**
+   * The connection: `connecting`, `connected`, `reconnecting` (with the cause), `closed` (with the cause, unless `close()`
+   * was called). Nothing follows `closed`.
+   */
+  state: [{ state: 'connecting' | 'connected' | 'reconnecting' | 'closed'; reason?: string }];
+  /**
+   * Something worth telling: `BRIDGE_CALLBACK_FAILED` (a function of yours threw or hung), `BRIDGE_GAP`,
+   * `BRIDGE_MESSAGES_LOST`, `BRIDGE_REPEATED`, `BRIDGE_STALE` (numbers that are not as they should be),
+   * `BRIDGE_MESSAGE_IGNORED`, `BRIDGE_MESSAGE_TOO_LARGE`, `BRIDGE_REPLY_DROPPED`, `BRIDGE_TOKEN_NOT_RENEWED`.
+   */
+  diagnostic: [Diagnostic];
+}
+
+/** What a host knows of an account; see {@link getBridgeDisabledReason}. */
+export interface BridgeAccount {
+  /** Name of the subscription; `null` or missing without one. */
+  subscription?: string | null;
+  /** Scopes of the login; one of them has to be `profile` or end with `:profile`. */
+  scopes?: string[];
+  /** Id of the organisation. */
+  organizationUuid?: string | null;
+  /** Whether remote control is switched on for the account. */
+  featureEnabled?: boolean;
+}
+
+/** A control request from outside. The list is closed; nothing in it changes servers, approvals or policy. */
+export interface BridgeControlRequest {
+  /**
+   * `initialize`: give `commands`, `output_style`, `models`, `account`, `pid`; what is missing gets a default.
+   * `set_model`: `model`, a name or `null`. `set_max_thinking_tokens`: `max_thinking_tokens`, a number or `null`.
+   * `set_permission_mode`: `mode`; answer `{ ok: true }` or `{ ok: false, error }`, anything else refuses.
+   * `interrupt`: stop now; it passes whatever waits, and its answer is not waited for.
+   */
+  subtype: 'initialize' | 'set_model' | 'set_max_thinking_tokens' | 'set_permission_mode' | 'interrupt';
+  /** Whatever belongs to the subtype. */
+  [key: string]: Json;
+}
+
+/** The answer to a control request: JSON, members that are `undefined` left out. */
+export interface BridgeControlAnswer {
+  /** `false` refuses; `true` is what lets a permission mode through. */
+  ok?: boolean;
+  /** Why it is refused. */
+  error?: string;
+  /** Whatever belongs to the subtype. */
+  [key: string]: Json | undefined;
+}
+
+/** Where a relay has its things below `baseUrl`; `{session}` stands for the session's id. */
+export interface BridgePaths {
+  /** Registration (v2). Default `/v2/sessions/{session}/register`. */
+  register?: string;
+  /** What is sent to the agent. Default `/v2/sessions/{session}/stream`, in v1 `/v1/…`. */
+  stream?: string;
+  /** What the agent sends. Default `/v2/sessions/{session}/messages`, in v1 `/v1/…`. */
+  messages?: string;
+  /** Signs of life (v2). Default `/v2/sessions/{session}/heartbeat`. */
+  heartbeat?: string;
+  /** Sessions as such. Default `/v2/sessions`. */
+  sessions?: string;
+}
+
+/** Options of a {@link Bridge}. */
+export interface BridgeOptions {
+  /** Base URL of the relay: `https`, or `http` to this machine. */
+  baseUrl: string;
+  /** The session, an id without white space of at most 256 bytes. */
+  sessionId: string;
+  /** `v1`: WebSocket to read, HTTP to write. `v2` (default): server-sent events to read, HTTP to write, with epochs. */
+  version?: 'v1' | 'v2';
+  /** Only send: whatever would change the session is refused, `initialize` is answered. Default `false`. */
+  outboundOnly?: boolean;
+  /**
+   * Gives the token of this bridge; `forceRefresh` after a 401 and before a JWT expires. `null` ends the bridge with
+   * `BRIDGE_AUTH_FAILED`; a function that throws or hangs is asked again.
+   */
+  getAuthToken: (request: { forceRefresh: boolean }) => string | null | Promise<string | null>;
+  /**
+   * Takes what a person says, one message after the other: the next comes when this one's promise settles, or after
+   * `callbackTimeoutMs`. Settle when the message is taken, not when its turn is over. Without it such messages are refused.
+   */
+  onUserMessage?: (message: JsonObject) => void | Promise<void>;
+  /** Carries out a control request; what it gives is the answer. `{ ok: false, error }` and an exception refuse. */
+  onControlRequest?: (
+    request: BridgeControlRequest,
+  ) => BridgeControlAnswer | void | Promise<BridgeControlAnswer | void>;
+  /** Takes answers to permission questions that no `askPermission` waits for. */
+  onPermissionResponse?: (response: JsonObject) => void | Promise<void>;
+  /** Ids of messages that each of the two filters remembers. Default 2048. */
+  dedupeCapacity?: number;
+  /** From one sign of life to the next, in ms. Default 20 000. The relay counts as dead after three without any. */
+  heartbeatMs?: number;
+  /** Messages that may wait in either direction. Default 1024 (and 64 MiB to be sent). Above it: `TRANSPORT_BACKPRESSURE`. */
+  maxQueuedMessages?: number;
+  /** Largest message in bytes, in either direction. Default 16 777 216 (16 MiB). Above it: `MESSAGE_TOO_LARGE`. */
+  maxMessageBytes?: number;
+  /** Longest wait for a function of yours, in ms. Default 30 000. */
+  callbackTimeoutMs?: number;
+  /** Longest wait for the first connection and for a single request, in ms. Default 30 000. */
+  connectTimeoutMs?: number;
+  /** Longest time without a connection before the bridge gives up, in ms. Default 600 000 (10 min). */
+  reconnectTimeoutMs?: number;
+  /** Sequence number where an earlier bridge of the session stopped (its `sequence`). Default 0. */
+  sequence?: number;
+  /** What is known of the account: `connect()` rejects with `BRIDGE_DISABLED` where it may not be controlled. */
+  account?: BridgeAccount;
+  /** Paths of another relay. */
+  paths?: BridgePaths;
+  /** Whether a connected bridge keeps the process alive. Default `false`: only what is pending does. */
+  keepAlive?: boolean;
+}
+
+/**
+ * An agent's session, driven from outside through a relay ([docs/bridge-protocol.md](docs/bridge-protocol.md)); the
+ * relay itself is `mcp-switchboard/bridge-relay`. Nothing is lost, nothing doubled and the order kept while connections
+ * come and go. It ends once: by `close()`, `BRIDGE_AUTH_FAILED`, `BRIDGE_EPOCH`, `BRIDGE_PROTOCOL`, or `BRIDGE_CLOSED`
+ * when the relay stays away; then everything that waits rejects. Like a manager, it holds the process only while
+ * something is pending; a connected one is not collected.
+ */
+export class Bridge extends EventEmitter<BridgeEvents> implements AsyncDisposable {
+  /** Opens nothing yet. @throws TypeError `INVALID_ARGUMENT`. */
+  constructor(options: BridgeOptions);
+  /**
+   * Connects; later calls wait for the same connection. A failure ends the bridge, but for `BRIDGE_DISABLED`.
+   * @throws McpBridgeError `BRIDGE_DISABLED`, `BRIDGE_AUTH_FAILED`, `BRIDGE_EPOCH`, `BRIDGE_PROTOCOL`, `BRIDGE_CLOSED`
+   * (after `connectTimeoutMs`; `cause` says what was in the way).
+   */
+  connect(): Promise<void>;
+  /**
+   * Queues a message, also before `connect()` (it must carry a `uuid`, or gets one); resolves when the other end has
+   * acknowledged it.
+   * @throws McpConnectionError `TRANSPORT_BACKPRESSURE`, `MESSAGE_TOO_LARGE`; McpBridgeError whatever ended the bridge.
+   */
+  send(message: JsonObject): Promise<void>;
+  /**
+   * Asks whoever controls the session for a permission (`control_request` with the subtype `can_use_tool` and the
+   * members of `request`); resolves with the `response`. Aborting takes the question back.
+   * @throws McpBridgeError `BRIDGE_DISABLED` with `outboundOnly`, or whatever ended the bridge.
+   */
+  askPermission(request: JsonObject, options?: { signal?: AbortSignal }): Promise<JsonObject>;
+  /** Sequence number up to which everything has reached this program; see `options.sequence`. */
+  readonly sequence: number;
+  /** Epoch of the registration; 0 before the first, and in v1. */
+  readonly epoch: number;
+  /** Gives queued messages two seconds to arrive, gives the session up, and ends. Never rejects. */
+  close(): Promise<void>;
+  /** `close()`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The last so many ids, in constant memory: a ring buffer, first in, first out, every step O(1). */
+export class BoundedUuidSet {
+  /** @throws TypeError `INVALID_ARGUMENT` for a capacity that is no whole number of at least 1. */
+  constructor(capacity: number);
+  /** Adds an id; `false` where it was there already. The oldest goes when there is no room. */
+  add(id: string): boolean;
+  /** Whether an id is there. */
+  has(id: string): boolean;
+  /** How many are there. */
+  readonly size: number;
+}
+
+/**
+ * Why an account may not be controlled remotely, by the first layer that says so (subscription, profile scope,
+ * organisation, feature); `null` where it may. Every fact is yours.
+ */
+export function getBridgeDisabledReason(account: BridgeAccount): string | null;
+
 // ── Pure functions (no I/O, usable without a manager) ───────────────────────────────────────────────────
 
 /** Turns every character outside `[A-Za-z0-9_-]` into `_`. @throws TypeError `INVALID_ARGUMENT`. */

@@ -61,7 +61,7 @@ describe('package.json', () => {
     const legal = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'THIRD-PARTY-LICENSES.txt'];
     const data = ['package.json', 'schema/mcp-config.schema.json'];
     const { names, size } = packed(root);
-    const code = ['binding.js', 'index.d.ts', 'index.js'];
+    const code = ['binding.js', 'bridge-relay.d.ts', 'index.d.ts', 'index.js'];
     expect(names).toEqual([...code, ...data, ...documents, ...legal, ...parts].toSorted());
     expect(parts.filter((name) => !/\.(js|d\.ts)$/.test(name))).toEqual([]);
     expect(documents.filter((name) => !name.endsWith('.md'))).toEqual([]);

@@ -158,6 +158,9 @@ const FUNCTIONS = [
   'serverSignature',
   'toModelResult',
   'toModelTools',
+  'Bridge',
+  'BoundedUuidSet',
+  'getBridgeDisabledReason',
 ];
 
 const declarations = readFileSync(join(root, 'index.d.ts'), 'utf8');

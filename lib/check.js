@@ -73,6 +73,11 @@ function optionalCount(value, parameter) {
   }
 }
 
+function count(value, parameter) {
+  if (value === undefined) throw invalid(parameter, 'a whole number of at least 1', value);
+  optionalCount(value, parameter);
+}
+
 function optionalMillis(value, parameter) {
   if (value === undefined) return;
   if (typeof value !== 'number' || !(value >= 0) || value === Infinity) {
@@ -251,6 +256,7 @@ module.exports = {
   callOptions,
   calls,
   classification,
+  count,
   invalid,
   isObject,
   json,
@@ -263,6 +269,7 @@ module.exports = {
   optionalMillis,
   optionalObject,
   optionalString,
+  optionalStrings,
   options,
   params,
   promptArguments,

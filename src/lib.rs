@@ -6,6 +6,7 @@ pub mod atomic_file;
 pub mod auth;
 #[cfg(feature = "binding")]
 mod binding;
+pub mod bridge;
 pub mod call;
 pub mod client;
 pub mod config;

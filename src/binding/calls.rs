@@ -140,3 +140,48 @@ impl Drop for Reply {
         }
     }
 }
+
+/// Answers a question; `failure` tells that the callback failed, and how.
+pub(super) fn answer(post: &PostOffice, question: u32, answer: Option<String>, failure: Option<String>) {
+    let outcome = match (answer, failure) {
+        (Some(answer), None) => Ok(answer),
+        (_, failure) => {
+            let why = failure.unwrap_or_else(|| "no answer".to_owned());
+            Err(McpError::new(ErrorCode::Internal, format!("the host's callback failed: {why}")))
+        }
+    };
+    post.answer(question, outcome);
+}
+
+/// Runs work inside of the runtime, where there are clocks and tasks; it ends when nobody waits for it.
+pub(super) async fn inside<T: Send + 'static>(
+    work: impl Future<Output = Result<T, McpError>> + Send + 'static,
+) -> Result<T, McpError> {
+    match runtime::spawn(work) {
+        Some(task) => Running(task).await,
+        None => Err(McpError::new(ErrorCode::Internal, "the system refused to start threads")),
+    }
+}
+
+/// A task that ends when nobody waits for it.
+struct Running<T>(tokio::task::JoinHandle<Result<T, McpError>>);
+
+impl<T> std::future::Future for Running<T> {
+    type Output = Result<T, McpError>;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(context).map(|outcome| {
+            outcome
+                .unwrap_or_else(|_| Err(McpError::new(ErrorCode::Internal, "a task of this package broke")))
+        })
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use napi_derive::napi;
 
 use super::to_napi;
+use crate::bridge::gate::Account;
 use crate::config::draft::Definition;
 use crate::config::expand;
 use crate::config::import;
@@ -167,6 +168,12 @@ pub fn import_config(path: String, format: String) -> napi::Result<String> {
     imported.map(|imported| imported.to_json()).map_err(|error| to_napi(&error))
 }
 
+/// Why an account (JSON text) may not be controlled remotely; `None` where it may.
+#[napi(catch_unwind)]
+pub fn bridge_disabled_reason(account: String) -> napi::Result<Option<String>> {
+    let account: Account = serde_json::from_str(&account).map_err(|_| not_an_object("account"))?;
+    Ok(account.disabled_reason().map(str::to_owned))
+}
 fn not_an_object(parameter: &str) -> napi::Error {
     let error = McpError::new(ErrorCode::InvalidArgument, format!("{parameter}: expected an object"));
     to_napi(&error.with(|facts| facts.parameter = Some(parameter.to_owned())))

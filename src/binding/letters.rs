@@ -1,10 +1,15 @@
 //! Letters as JavaScript takes them: small ones joined into one JSON text, large ones alone.
 
-use napi::bindgen_prelude::{Either, Utf16String};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use napi::bindgen_prelude::{Either, Function, Utf16String};
+use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
 use crate::host::mailbox::{Letter, Text};
+use crate::host::post::PostOffice;
 use crate::jsonrpc::write::push_string;
+use crate::runtime;
 
 /// A JSON text or string; UTF-16 where decoding would hold the JavaScript thread up.
 pub(super) type JsText = Either<String, Utf16String>;
@@ -34,6 +39,27 @@ const JOIN_UP_TO: usize = 4 * 1024;
 
 /// What waits, as JavaScript takes it: the JSON text of an array where that is all, as it is after a lone call.
 pub(super) type Post = Either<String, Delivery>;
+
+/// Rings JavaScript; whose letters it then takes is set once there is somebody.
+pub(super) type Bell = (Box<dyn Fn() + Send + Sync>, Arc<OnceLock<Arc<PostOffice>>>);
+
+/// The bell of a post office to come.
+pub(super) fn bell(ring: &Function<'_, Post, ()>) -> napi::Result<Bell> {
+    let office: Arc<OnceLock<Arc<PostOffice>>> = Arc::default();
+    let source = Arc::clone(&office);
+    // Weak and of one: a ring never keeps the process alive, and one that waits is enough.
+    let ring = ring.build_threadsafe_function::<()>().weak::<true>().max_queue_size::<1>().build_callback(
+        move |_| {
+            let (letters, more) = source.get().map(|post| post.collect()).unwrap_or_default();
+            Ok(pack(letters, more))
+        },
+    )?;
+    let ring = Mutex::new(ring);
+    let ring = move || {
+        runtime::lock(&ring).call((), ThreadsafeFunctionCallMode::NonBlocking);
+    };
+    Ok((Box::new(ring), office))
+}
 
 pub(super) fn pack(letters: Vec<Letter>, more: bool) -> Post {
     let mut parts = Vec::new();

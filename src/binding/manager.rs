@@ -1,18 +1,15 @@
 //! The native half of `McpManager`.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 use napi::bindgen_prelude::{Either, Function};
-use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
-use super::calls::{Calls, Reply};
-use super::letters::{Post, pack};
+use super::calls::{Calls, Reply, inside};
+use super::letters::{Post, bell, pack};
 use super::to_napi;
 use crate::client::progress::ProgressSink;
-use crate::error::{ErrorCode, McpError};
 use crate::host::mailbox::Letter;
-use crate::host::post::PostOffice;
 use crate::manager::Manager;
 use crate::manager::span::{Listeners, Span};
 use crate::manager::tools::ToolTarget;
@@ -33,21 +30,8 @@ impl NativeManager {
     /// A manager by its options as JSON text; `ring` is called with letters when some wait.
     #[napi(constructor, catch_unwind)]
     pub fn new(options: String, ring: Function<'_, Post, ()>) -> napi::Result<Self> {
-        let office: Arc<OnceLock<Arc<PostOffice>>> = Arc::default();
-        let source = Arc::clone(&office);
-        // Weak and of one: a ring never keeps the process alive, and one that waits is enough.
-        let ring =
-            ring.build_threadsafe_function::<()>().weak::<true>().max_queue_size::<1>().build_callback(
-                move |_| {
-                    let (letters, more) = source.get().map(|post| post.collect()).unwrap_or_default();
-                    Ok(pack(letters, more))
-                },
-            )?;
-        let ring = Mutex::new(ring);
-        let bell = move || {
-            runtime::lock(&ring).call((), ThreadsafeFunctionCallMode::NonBlocking);
-        };
-        let manager = Manager::new(&options, Box::new(bell)).map_err(|error| to_napi(&error))?;
+        let (bell, office) = bell(&ring)?;
+        let manager = Manager::new(&options, bell).map_err(|error| to_napi(&error))?;
         // Empty until now: nothing can have rung with letters before the manager existed.
         let _ = office.set(Arc::clone(manager.post()));
         Ok(Self { manager, calls: Arc::default() })
@@ -90,11 +74,7 @@ impl NativeManager {
         let manager = Arc::clone(&self.manager);
         self.calls.start(id, flags & CANCELLABLE != 0, async move {
             // Everything but a tool call may use clocks and tasks from its first step on.
-            let outcome = match runtime::spawn(async move { manager.run(&verb, &payload, listeners).await }) {
-                Some(task) => Running(task).await,
-                None => Err(McpError::new(ErrorCode::Internal, "the system refused to start threads")),
-            };
-            match outcome {
+            match inside(async move { manager.run(&verb, &payload, listeners).await }).await {
                 Ok(answer) => reply.value(answer),
                 Err(error) => reply.fail(&error),
             }
@@ -153,14 +133,7 @@ impl NativeManager {
     /// Answers a question; `failure` tells that the callback failed, and how.
     #[napi(catch_unwind)]
     pub fn answer(&self, question: u32, answer: Option<String>, failure: Option<String>) {
-        let outcome = match (answer, failure) {
-            (Some(answer), None) => Ok(answer),
-            (_, failure) => {
-                let why = failure.unwrap_or_else(|| "no answer".to_owned());
-                Err(McpError::new(ErrorCode::Internal, format!("the host's callback failed: {why}")))
-            }
-        };
-        self.manager.post().answer(question, outcome);
+        super::calls::answer(self.manager.post(), question, answer, failure);
     }
 
     /// A message of an in-process server: JSON text.
@@ -252,28 +225,5 @@ impl Drop for NativeManager {
         self.calls.cancel_all();
         let manager = Arc::clone(&self.manager);
         runtime::spawn(async move { manager.close(CloseMode::Fast).await });
-    }
-}
-
-/// A task that ends when nobody waits for it.
-struct Running<T>(tokio::task::JoinHandle<Result<T, McpError>>);
-
-impl<T> std::future::Future for Running<T> {
-    type Output = Result<T, McpError>;
-
-    fn poll(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        std::pin::Pin::new(&mut self.0).poll(context).map(|outcome| {
-            outcome
-                .unwrap_or_else(|_| Err(McpError::new(ErrorCode::Internal, "a task of this package broke")))
-        })
-    }
-}
-
-impl<T> Drop for Running<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

@@ -7,6 +7,7 @@
 #![expect(clippy::too_many_arguments, reason = "the hot path crosses without an object")]
 #![expect(clippy::needless_pass_by_value, reason = "values cross from JavaScript by value")]
 
+mod bridge;
 mod calls;
 mod functions;
 mod letters;

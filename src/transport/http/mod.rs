@@ -13,7 +13,7 @@ pub mod redirect;
 pub mod response_body;
 pub(super) mod sending;
 pub mod session_id;
-pub(super) mod stream;
+pub mod stream;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -20,7 +20,7 @@ use crate::transport::http::response_body;
 const SHORTEST_DELAY: Duration = Duration::from_millis(100);
 
 /// Reads the events of one response.
-pub(in crate::transport) struct EventReader {
+pub struct EventReader {
     response: Response,
     framer: EventFramer,
     ready: VecDeque<Event>,
@@ -31,14 +31,14 @@ pub(in crate::transport) struct EventReader {
 
 impl EventReader {
     /// The events of a response; `last_id` where it goes on from an earlier one.
-    pub(in crate::transport) fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
+    pub fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
         let framer = EventFramer::resumed(limit, last_id);
         Self { response, framer, ready: VecDeque::new(), limit, failure: None }
     }
 
     /// The next event; `None` at the end of the stream, whether clean or not. Between events a stream may be
     /// silent; an event that has begun goes on in time (F-055). Any byte is a sign of life, comments included.
-    pub(in crate::transport) async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -64,27 +64,27 @@ impl EventReader {
     }
 
     /// Whether an event without end was given up: nothing readable follows.
-    pub(in crate::transport) fn is_stuck(&self) -> bool {
+    pub fn is_stuck(&self) -> bool {
         self.framer.dropped() > 2 * self.limit as u64
     }
 
     /// Why the stream ended, for people; empty where it just did.
-    pub(in crate::transport) fn why(&self) -> String {
+    pub fn why(&self) -> String {
         self.failure.as_ref().map(|failure| format!(" ({failure})")).unwrap_or_default()
     }
 
     /// The pause the server asked for.
-    pub(in crate::transport) fn retry(&self) -> Option<Duration> {
+    pub fn retry(&self) -> Option<Duration> {
         self.framer.retry()
     }
 
     /// Id of the last complete event; empty where there is none.
-    pub(in crate::transport) fn last_id(&self) -> &[u8] {
+    pub fn last_id(&self) -> &[u8] {
         self.framer.last_event_id().unwrap_or_default()
     }
 
     /// The rest of the stream.
-    pub(in crate::transport) fn into_response(self) -> Response {
+    pub fn into_response(self) -> Response {
         self.response
     }
 }

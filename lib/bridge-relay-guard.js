@@ -1,0 +1,77 @@
+'use strict';
+// Who may speak to the reference relay: origin and host, then the token; guessing is slowed down.
+
+const { createHash, timingSafeEqual } = require('node:crypto');
+
+/** Failures of one address within the window before it is not listened to any more. */
+const FAILURES = 10;
+const WINDOW_MS = 60_000;
+/** Addresses whose failures are remembered. */
+const ADDRESSES = 10_000;
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i;
+
+const digest = (text) => createHash('sha256').update(text).digest();
+
+/** Compares in constant time. */
+const same = (left, right) => timingSafeEqual(digest(left), digest(right));
+
+/** The function that fixed tokens stand for. */
+function byTokens(tokens) {
+  return ({ token, role }) => typeof tokens[role] === 'string' && same(token, tokens[role]);
+}
+
+class Guard {
+  #authorize;
+  #origins;
+  #hosts;
+  #failures = new Map();
+
+  constructor({ authorize, tokens, allowedOrigins = [], allowedHosts }) {
+    if (typeof authorize !== 'function' && (typeof tokens !== 'object' || tokens === null))
+      throw new TypeError(
+        'options: expected authorize or tokens, so that not everybody may control an agent',
+      );
+    this.#authorize = authorize ?? byTokens(tokens);
+    this.#origins = new Set(allowedOrigins);
+    this.#hosts = allowedHosts === undefined ? undefined : new Set(allowedHosts);
+  }
+
+  /** The status that refuses a request; undefined where it may go on. */
+  async judge(request, role, sessionId) {
+    const { origin, host = '', authorization = '' } = request.headers;
+    // A page in somebody's browser is no agent and no controller, whatever it knows.
+    if (origin !== undefined && !this.#origins.has(origin)) return 403;
+    const local = /^(::1|127\.|::ffff:127\.)/.test(request.socket.localAddress ?? '');
+    if (this.#hosts === undefined ? local && !LOOPBACK.test(host) : !this.#hosts.has(host)) return 403;
+    const address = request.socket.remoteAddress ?? '';
+    if (this.#isLocked(address)) return 429;
+    const token = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
+    let allowed = false;
+    try {
+      allowed = token !== undefined && (await this.#authorize({ token, role, sessionId, request })) === true;
+    } catch {
+      // What cannot be checked is not allowed.
+    }
+    if (allowed) return undefined;
+    this.#remember(address);
+    return 401;
+  }
+
+  #isLocked(address) {
+    const known = this.#failures.get(address);
+    return known !== undefined && known.count >= FAILURES && Date.now() - known.since < WINDOW_MS;
+  }
+
+  #remember(address) {
+    const known = this.#failures.get(address);
+    if (known !== undefined && Date.now() - known.since < WINDOW_MS) {
+      known.count += 1;
+      return;
+    }
+    this.#failures.delete(address);
+    this.#failures.set(address, { count: 1, since: Date.now() });
+    if (this.#failures.size > ADDRESSES) this.#failures.delete(this.#failures.keys().next().value);
+  }
+}
+
+module.exports = { Guard };

@@ -1,0 +1,317 @@
+'use strict';
+// One session as the reference relay keeps it: who serves it, what was sent in either direction, and which numbers
+// that had. Decides everything and does no I/O; docs/bridge-protocol.md is the protocol.
+
+const { EventEmitter } = require('node:events');
+
+/** Instances whose session another one has taken over that are remembered. */
+const REMEMBERED = 64;
+
+/** The answer to a request that is refused, by its HTTP status. */
+class Refusal extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const superseded = () => new Refusal(409, 'superseded', 'another instance serves this session');
+const forgotten = () =>
+  new Refusal(410, 'unregistered', 'this instance is not registered, or its lease has ended');
+const malformed = (what) => new Refusal(400, 'malformed', what);
+
+/** Messages of one direction, numbered from 1, of which the last so many are kept. */
+class Log {
+  #kept = [];
+  #first = 1;
+
+  get last() {
+    return this.#first + this.#kept.length - 1;
+  }
+
+  get size() {
+    return this.#kept.length;
+  }
+
+  /** The lowest number that can still be had. */
+  get first() {
+    return this.#first;
+  }
+
+  add(message) {
+    this.#kept.push(message);
+    return this.last;
+  }
+
+  get(number) {
+    return this.#kept[number - this.#first];
+  }
+
+  /** Forgets everything up to a number. */
+  forget(number) {
+    const count = Math.min(Math.max(number - this.#first + 1, 0), this.#kept.length);
+    this.#kept.splice(0, count);
+    this.#first += count;
+  }
+}
+
+/**
+ * Events: `message` (message, number) for each message of the agent, `state` ('online' | 'offline') for whether an
+ * agent serves the session.
+ */
+class RelaySession extends EventEmitter {
+  #toAgent = new Log();
+  #fromAgent = new Log();
+  #epoch = 0;
+  #owner;
+  #past = new Set();
+  #readers = new Set();
+  #lease;
+  #options;
+
+  /** @param {{ leaseMs: number, maxRetained: number }} options */
+  constructor(id, options) {
+    super();
+    this.setMaxListeners(0);
+    this.id = id;
+    this.archived = false;
+    this.title = undefined;
+    this.metadata = undefined;
+    this.createdAt = new Date().toISOString();
+    this.#options = options;
+  }
+
+  /** Whether an agent serves the session now. */
+  get online() {
+    return this.#owner !== undefined && this.#owner.alive;
+  }
+
+  /** The epoch of the registration. */
+  get epoch() {
+    return this.#epoch;
+  }
+
+  /** Number of the last message of the agent. */
+  get received() {
+    return this.#fromAgent.last;
+  }
+
+  /** What REST says of the session. */
+  toJSON() {
+    const { id, title, metadata, createdAt, archived, online } = this;
+    return { id, title, metadata, createdAt, archived, online };
+  }
+
+  // ── for whoever controls the agent ─────────────────────────────────────────────────────────────────────
+  /** Sends the agent a message, now or when it comes back; gives its number. */
+  send(message) {
+    if (typeof message !== 'object' || message === null || Array.isArray(message))
+      throw new TypeError('message: expected an object');
+    if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
+    if (this.#toAgent.size >= this.#options.maxRetained) {
+      // The first version acknowledges nothing, so only age tells what is not needed any more.
+      if (this.#owner?.version !== 'v1')
+        throw new Refusal(429, 'full', `${this.#options.maxRetained} messages wait for the agent already`);
+      this.#toAgent.forget(this.#toAgent.first);
+    }
+    const number = this.#toAgent.add(message);
+    for (const reader of this.#readers) reader.pump();
+    return number;
+  }
+
+  /** A message of the agent by its number, where it is still kept. */
+  message(number) {
+    return this.#fromAgent.get(number);
+  }
+
+  /** The lowest number that can still be had. */
+  get firstKept() {
+    return this.#fromAgent.first;
+  }
+
+  // ── for the agent ──────────────────────────────────────────────────────────────────────────────────────
+  /** Makes an instance the one that serves the session. */
+  register({ instance, epoch = 0, next = 1, from = 1, heartbeatMs = 20_000 }) {
+    if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
+    if (typeof instance !== 'string' || instance === '') throw malformed('instance: expected a string');
+    for (const number of [epoch, next, from, heartbeatMs])
+      if (!Number.isSafeInteger(number) || number < 0) throw malformed('expected whole numbers from 0 on');
+    const other = this.#owner !== undefined && this.#owner.instance !== instance;
+    // Who has been here before does not take the session back.
+    if (this.#past.has(instance) || (epoch > 0 && other)) throw superseded();
+    if (other) this.#supersede();
+    const acknowledged =
+      other || this.#owner === undefined ? Math.max(next - 1, 0) : this.#owner.acknowledged;
+    this.#epoch = Math.max(this.#epoch, epoch) + 1;
+    this.#owner = { instance, version: 'v2', acknowledged, heartbeatMs, alive: false };
+    this.#endReaders('registered anew');
+    this.acknowledge(from - 1);
+    this.#touch();
+    return { epoch: this.#epoch, acknowledged, leaseMs: this.#leaseMs };
+  }
+
+  /** Gives the session up. */
+  unregister(claim) {
+    this.#check(claim);
+    this.#endReaders('given up');
+    this.#rest();
+  }
+
+  /** Takes messages of the agent: each once, in order. */
+  write({ instance, epoch, first, messages }) {
+    if (!Array.isArray(messages) || !Number.isSafeInteger(first))
+      throw malformed('expected first and messages');
+    if (messages.some((message) => typeof message !== 'object' || message === null))
+      throw malformed('messages: expected objects');
+    this.#check({ instance, epoch, first });
+    const known = this.#owner.acknowledged + 1 - first;
+    // A negative number means a hole: nothing is taken, and the answer tells what is wanted.
+    for (const message of known < 0 ? [] : messages.slice(known)) {
+      this.#owner.acknowledged += 1;
+      this.#fromAgent.add(message);
+      if (this.#fromAgent.size > this.#options.maxRetained) this.#fromAgent.forget(this.#fromAgent.first);
+      this.emit('message', message, this.#fromAgent.last);
+    }
+    return { acknowledged: this.#owner.acknowledged };
+  }
+
+  /** A sign of life. */
+  beat({ instance, epoch, sequence }) {
+    this.#check({ instance, epoch });
+    this.acknowledge(sequence);
+    return { leaseMs: this.#leaseMs };
+  }
+
+  /** The agent has taken everything up to a number. */
+  acknowledge(number) {
+    if (Number.isSafeInteger(number)) this.#toAgent.forget(Math.min(number, this.#toAgent.last));
+  }
+
+  /**
+   * Adds a reader of what is sent to the agent; gives how often it wants a sign of life, in ms.
+   * @param {{ next: number, room: () => boolean, write: (number, epoch, message) => void, end: (why, taken) => void }} reader
+   */
+  read({ instance, epoch }, reader) {
+    this.#check({ instance, epoch });
+    // One stream at a time: whoever opens another has lost the first.
+    this.#endReaders('replaced');
+    return this.#add(reader);
+  }
+
+  /** The same in the first version, where opening the stream is what registers. */
+  readV1({ instance }, reader) {
+    if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
+    this.#claimV1(instance, true);
+    this.#endReaders('replaced');
+    return this.#add(reader);
+  }
+
+  #add(reader) {
+    const pump = () => {
+      if (reader.next < this.#toAgent.first) reader.next = this.#toAgent.first;
+      while (reader.next <= this.#toAgent.last && reader.room()) {
+        reader.write(
+          reader.next,
+          this.#owner.version === 'v1' ? 0 : this.#epoch,
+          this.#toAgent.get(reader.next),
+        );
+        reader.next += 1;
+      }
+    };
+    const entry = { pump, end: reader.end };
+    this.#readers.add(entry);
+    pump();
+    return {
+      pump,
+      leave: () => this.#readers.delete(entry),
+      aliveMs: Math.min(Math.max(this.#owner.heartbeatMs, 10), 15_000),
+    };
+  }
+
+  #claimV1(instance, opens, first = 1) {
+    if (typeof instance !== 'string' || instance === '') throw malformed('instance: expected a string');
+    if (this.#past.has(instance)) throw superseded();
+    if (this.#owner?.instance === instance) return;
+    if (this.#owner !== undefined) {
+      if (!opens) throw superseded();
+      this.#supersede();
+    }
+    this.#owner = {
+      instance,
+      version: 'v1',
+      acknowledged: opens ? undefined : first - 1,
+      heartbeatMs: 15_000,
+      alive: false,
+    };
+    this.#touch();
+  }
+
+  #check({ instance, epoch, first }) {
+    if (epoch === 0 && this.#owner?.version !== 'v2') {
+      this.#claimV1(instance, false, first);
+      // The first request that writes says where it begins.
+      this.#owner.acknowledged ??= first - 1;
+      return;
+    }
+    if (this.#past.has(instance)) throw superseded();
+    if (this.#owner === undefined) throw forgotten();
+    if (this.#owner.instance !== instance || epoch !== this.#epoch) throw superseded();
+    if (!this.#owner.alive) throw forgotten();
+    this.#touch();
+  }
+
+  #supersede() {
+    this.#past.add(this.#owner.instance);
+    if (this.#past.size > REMEMBERED) this.#past.delete(this.#past.values().next().value);
+    this.#endReaders('taken over', true);
+  }
+
+  #endReaders(why, taken = false) {
+    for (const reader of this.#readers) reader.end(why, taken);
+    this.#readers.clear();
+  }
+
+  get #leaseMs() {
+    return Math.max(this.#options.leaseMs ?? 0, this.#owner.heartbeatMs * 3);
+  }
+
+  /** The lease begins anew; without a sign of life it ends. */
+  #touch() {
+    clearTimeout(this.#lease);
+    if (this.#owner.version === 'v2') {
+      this.#lease = setTimeout(() => this.#rest(), this.#leaseMs);
+      this.#lease.unref();
+    }
+    if (this.#owner.alive) return;
+    this.#owner.alive = true;
+    this.emit('state', 'online');
+  }
+
+  #rest() {
+    clearTimeout(this.#lease);
+    if (!this.online) return;
+    this.#owner.alive = false;
+    this.emit('state', 'offline');
+  }
+
+  /** Nobody serves it any more, and nobody will. */
+  archive() {
+    this.archived = true;
+    this.#endReaders('archived');
+    this.#rest();
+  }
+
+  /** It may be served again. */
+  resume() {
+    this.archived = false;
+  }
+
+  /** The relay ends. */
+  end() {
+    this.#endReaders('the relay ends');
+    clearTimeout(this.#lease);
+  }
+}
+
+module.exports = { Refusal, RelaySession, malformed };
