@@ -21,15 +21,18 @@ import {
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** Path of a file below `fixtures/`. */
-export const fixture = (...path: string[]): string => join(here, 'fixtures', ...path);
-
 /** The package's root directory. */
 export const root = dirname(here);
 
+/** Path of a file below `fixtures/`, or of a server of the zoo. */
+export function fixture(...path: string[]): string {
+  const own = join(here, 'fixtures', ...path);
+  return existsSync(own) ? own : join(root, 'zoo', 'servers', ...path);
+}
+
 const FAULTY = fixture('faulty-server.mjs');
 
-/** The faulty server with these flags (listed at the top of `fixtures/faulty-server.mjs`). */
+/** The faulty server with these flags (listed at the top of `zoo/servers/faulty-server.mjs`). */
 export function faulty(...flags: string[]): StdioServerConfig {
   return { command: process.execPath, args: [FAULTY, ...flags] };
 }

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import type { McpManager, SdkTransport, ServerConfig } from '..';
-import { replyTo } from './fixtures/bulk-server.mjs';
+import { replyTo } from '../zoo/servers/bulk-server.mjs';
 import { caught, fixture, runNode, textOf, withManager } from './harness';
 import { httpPeer, listen } from './remote-peers';
 

@@ -56,14 +56,14 @@ describe('package.json', () => {
   });
 
   it('packs exactly what the package needs at run time, and nothing that is built here', () => {
-    const parts = ['bin', 'lib', 'react'].flatMap(filesBelow);
+    const parts = ['bin', 'lib', 'react', 'zoo'].flatMap(filesBelow);
     const documents = readdirSync(join(root, 'docs')).map((name) => `docs/${name}`);
     const legal = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'THIRD-PARTY-LICENSES.txt'];
     const data = ['package.json', 'schema/mcp-config.schema.json'];
     const { names, size } = packed(root);
     const code = ['binding.js', 'bridge-relay.d.ts', 'index.d.ts', 'index.js'];
     expect(names).toEqual([...code, ...data, ...documents, ...legal, ...parts].toSorted());
-    expect(parts.filter((name) => !/\.(js|d\.ts)$/.test(name))).toEqual([]);
+    expect(parts.filter((name) => !/\.(m?js|d\.ts)$/.test(name))).toEqual([]);
     expect(documents.filter((name) => !name.endsWith('.md'))).toEqual([]);
     expect(size).toBeLessThan(300_000);
   });

@@ -20,10 +20,10 @@ const everythingServer = require.resolve('@modelcontextprotocol/server-everythin
 
 export const everything = { command: node, args: [everythingServer, 'stdio'] };
 
-/** The faulty server with flags (listed at the top of `fixtures/faulty-server.mjs`). */
+/** The faulty server with flags (listed at the top of `zoo/servers/faulty-server.mjs`). */
 export const faulty = (...flags) => ({
   command: node,
-  args: [here('../fixtures/faulty-server.mjs'), ...flags],
+  args: [here('../../zoo/servers/faulty-server.mjs'), ...flags],
 });
 
 /** Nothing of this machine is read, every tool may run, servers stop soon. */

@@ -47,7 +47,7 @@ export async function reactSteps(report, world) {
     await report.step(title, 'program', async () => {
       // A copy, so that it finds the packages of this place.
       copyFileSync(fixtures('react', 'program.cjs'), join(place, 'program.cjs'));
-      const { stdout } = await run('program.cjs', fixtures('faulty-server.mjs'));
+      const { stdout } = await run('program.cjs', join(root, 'zoo', 'servers', 'faulty-server.mjs'));
       const wanted = `${title}: pending, connected, disabled, connected`;
       if (stdout.trim() !== wanted) throw new Error(`said ${JSON.stringify(stdout)}, not ${wanted}`);
     });

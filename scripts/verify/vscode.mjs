@@ -134,7 +134,7 @@ function workspace(place) {
   mkdirSync(folder, { recursive: true });
   const lab = {
     command: process.execPath,
-    args: [join(root, '__test__', 'fixtures', 'faulty-server.mjs'), '--ignore-eof'],
+    args: [join(root, 'zoo', 'servers', 'faulty-server.mjs'), '--ignore-eof'],
   };
   writeFileSync(join(folder, '.mcp.json'), JSON.stringify({ mcpServers: { lab } }));
   return folder;
