@@ -198,7 +198,7 @@ describe('configuration', () => {
     const line = new CommandLine();
     const file = join(line.project, 'mcp.json');
     const servers = {
-      a: { command: 'a', env: { KEY: '${input:key}' } },
+      a: { command: 'a', env: { KEY: '${input:key}', TOKEN: 'sk-very-secret' } },
       b: { url: 'https://b.example/mcp', type: 'http', gallery: 'x' },
     };
     writeFileSync(file, JSON.stringify({ inputs: [{ id: 'key', type: 'promptString' }], servers }));
@@ -214,6 +214,9 @@ describe('configuration', () => {
       problems: [],
     });
     expect(value.warnings.length).toBeGreaterThan(0);
+    const all = await line.run(['import', 'mcp.json', '--json']);
+    expect(JSON.parse(all.stdout).servers.a).toMatchObject({ command: 'a', env: { TOKEN: '[REDACTED]' } });
+    expect(all.stdout).not.toContain('sk-very-secret');
     const twice = await line.json(['import', 'mcp.json', '--scope', 'user']);
     expect(twice).toMatchObject({
       code: 1,
@@ -482,6 +485,22 @@ describe('how it ends', () => {
     },
     60_000,
   );
+
+  test.skipIf(process.platform === 'win32')('USE-04 SIGINT at a question is no answer to it', async () => {
+    const line = new CommandLine();
+    const noted = join(line.project, 'notes');
+    line.user({ s: faulty('--notes', noted) });
+    const said = await line.run(['call', 'mcp__s__echo', 'text=hi'], {
+      terminal: true,
+      meanwhile: async (child, seen) => {
+        await eventually(() => seen().stderr.includes('Run it? [y/N] '), 15_000);
+        child.kill('SIGINT');
+      },
+    });
+    expect(said).toMatchObject({ code: 130, stdout: '' });
+    expect(said.stderr).toMatch(/INTERRUPTED: /);
+    expect(notes(noted).filter(({ method }) => method === 'tools/call')).toEqual([]);
+  });
 
   test.skipIf(process.platform === 'win32')('USE-04 a reader that has seen enough is no error', () => {
     const line = new CommandLine().user({ s: faulty() }, ALLOWED);

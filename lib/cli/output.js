@@ -85,7 +85,7 @@ class Output {
     const line = visible(text).replace(/\s+/g, ' ');
     if (this.#stderr.isTTY) {
       this.#standing = true;
-      this.#stderr.write(`${CLEAR_LINE}${line.slice(0, Math.max(10, (this.#stderr.columns ?? 80) - 1))}`);
+      this.#stderr.write(`${CLEAR_LINE}${line.slice(0, Math.max(10, (this.#stderr.columns || 80) - 1))}`);
       return;
     }
     if (Date.now() - this.#shownAt < PROGRESS_MS) return;

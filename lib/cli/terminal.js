@@ -8,7 +8,8 @@ const present = ({ stdin, out }) => stdin.isTTY === true && out.canAsk;
 
 /** A line that the person typed. */
 async function line({ stdin, signal }, question) {
-  const reader = createInterface({ input: stdin, output: process.stderr });
+  // The terminal edits the line itself, and Ctrl+C stays a signal.
+  const reader = createInterface({ input: stdin, output: process.stderr, terminal: false });
   try {
     return (await reader.question(question, { signal })).trim();
   } finally {

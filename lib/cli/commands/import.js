@@ -1,7 +1,7 @@
 'use strict';
 
 const { resolve } = require('node:path');
-const { importConfig } = require('../../../index.js');
+const { importConfig, McpManager } = require('../../../index.js');
 const { CommandError } = require('../errors.js');
 const { factsOf, oneLine } = require('../failure.js');
 const { withManager } = require('../host.js');
@@ -26,8 +26,8 @@ module.exports = {
   summary: 'take over the servers of another product’s file',
   usage: ['FILE [SERVER…]'],
   about: [
-    'Shows what the file has in the form of this package, with a warning for everything that has no counterpart. Nothing is',
-    'written without --scope; with it, servers whose names are taken are left out and told.',
+    'Shows what the file has in the form of this package, secrets redacted, with a warning for everything that has no',
+    'counterpart. Nothing is written without --scope; with it, servers whose names are taken are left out and told.',
   ],
   positionals: [1, Infinity],
   options: {
@@ -50,7 +50,8 @@ async function run(context) {
   for (const { message } of warnings) out.warning(message);
   const { added, problems } =
     values.scope === undefined ? { added: [], problems: [] } : await write(chosen, context);
-  out.answer({ servers: chosen, warnings, added, problems }, () => lines(chosen, added, values.scope));
+  const shown = await withoutSecrets(chosen);
+  out.answer({ servers: shown, warnings, added, problems }, () => lines(shown, added, values.scope));
   if (values.scope === undefined && !out.json)
     out.note('nothing was written; --scope local, project or user does');
   return problems.length > 0 ? FAILED : undefined;
@@ -66,6 +67,14 @@ function only(servers, wanted, file) {
   }
   const entries = Object.entries(servers).filter(([name]) => wanted.length === 0 || wanted.includes(name));
   return Object.fromEntries(entries);
+}
+
+/** The definitions as reports show them. */
+async function withoutSecrets(servers) {
+  const manager = new McpManager({ config: false, servers });
+  const report = await manager.load();
+  await manager.close();
+  return Object.fromEntries(report.servers.map(({ name, config }) => [name, config]));
 }
 
 async function write(servers, context) {
