@@ -107,7 +107,7 @@ export interface OAuthConfig {
       };
   /** The enterprise's identity provider vouches for the person; `clientId` is needed. */
   enterpriseManaged?: {
-    /** Issuer of the identity token. */
+    /** Issuer of the identity token. A token that is a JWT of another issuer is sent to nobody: `AUTH_ISSUER_MISMATCH`. */
     idpIssuer: string;
     /** Where the identity token is exchanged. */
     idpTokenEndpoint: string;
@@ -360,6 +360,13 @@ export interface McpManagerOptions {
    * `KEYCHAIN_UNAVAILABLE` why it is not the keychain.
    */
   tokenStore?: 'auto' | 'keychain' | 'file' | 'memory' | TokenStore;
+  /**
+   * How long it is remembered in `stateDir` that a server asked for a login that nobody has given, in ms: `connect()` leaves
+   * such a server at `needs-auth` without asking it again, unless it is `required` or `onAuthorizationUrl` is there.
+   * `connect(name)`, `reconnect` and `authenticate` always ask, and so does a changed definition. Default 900 000 (15 min); 0
+   * remembers nothing.
+   */
+  loginMemoryMs?: number;
   /** Rounds of questions that a server may ask within one request. Default 10. Above it: `ELICITATION_LIMIT`. */
   maxInputRounds?: number;
   /**

@@ -139,6 +139,35 @@ describe('machines', () => {
     );
   });
 
+  test('EMA-01 an identity token of another issuer than idpIssuer is sent to nobody', async () => {
+    const provider = await authorizationWorld();
+    const world = await machineWorld((_, response, own) => give(response, own));
+    const claims = Buffer.from('{"iss":"https://somebody.else"}').toString('base64url');
+    await inWorld(
+      world,
+      async (manager) => {
+        const error = await caught(manager.connect('w'));
+        expect(error).toMatchObject({ code: 'AUTH_ISSUER_MISMATCH', server: 'w' });
+        expect(error.message).toContain('idpIssuer');
+        expect(JSON.stringify([error, manager.status()])).not.toContain(claims);
+      },
+      {
+        oauth: {
+          clientId: 'machine',
+          clientSecret: 'machine-secret',
+          enterpriseManaged: {
+            idpIssuer: provider.issuer,
+            idpTokenEndpoint: `${provider.issuer}/token`,
+            idpClientId: 'idp-client',
+            idToken: `e30.${claims}.c2ln`,
+          },
+        },
+      },
+    );
+    expect(provider.at('/token')).toEqual([]);
+    expect(world.at('/token')).toEqual([]);
+  });
+
   test('WIF-01 a workload that is refused does not ask again, nor in another way', async () => {
     for (const fine of [true, false]) {
       const world = await machineWorld((_, response, own) =>

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { McpManagerOptions, ServerConfig } from '..';
-import { runHost, temporaryDirectory, withManager } from './harness';
+import type { Diagnostic, McpManagerOptions, ServerConfig } from '..';
+import { eventually, runHost, temporaryDirectory, withManager } from './harness';
 import { httpPeer, ssePeer } from './remote-peers';
 
 /** Connects once, in this process. */
@@ -83,5 +83,27 @@ describe('verdicts', () => {
     await once({ stateDir, servers });
     expect(peer.asked('server/discover')).toBe(2);
     expect(readFileSync(join(stateDir, file), 'utf8')).toBe(newer);
+  });
+
+  test('Q8 STATE_NOT_WRITTEN: a directory that cannot be is told once, and servers work all the same', async () => {
+    const place = join(temporaryDirectory(), 'a-file');
+    writeFileSync(place, 'no directory');
+    const [one, two] = [await httpPeer(), await httpPeer()];
+    const servers: Record<string, ServerConfig> = {
+      one: { type: 'http', url: one.url },
+      two: { type: 'http', url: two.url },
+    };
+    await withManager({ servers, stateDir: join(place, 'state') }, async (manager) => {
+      const told: Diagnostic[] = [];
+      manager.on('diagnostic', (each) => each.code === 'STATE_NOT_WRITTEN' && told.push(each));
+      const statuses = await manager.connect();
+      expect(statuses.map(({ state }) => state)).toEqual(['connected', 'connected']);
+      await eventually(() => told.length > 0);
+      await manager.reconnect('one');
+      expect((await manager.callTool('mcp__two__echo')).isError).toBe(false);
+      expect(told).toHaveLength(1);
+      expect(told[0]).toMatchObject({ level: 'warning', message: expect.stringContaining('not remembered') });
+      expect(readFileSync(place, 'utf8')).toBe('no directory');
+    });
   });
 });

@@ -118,7 +118,10 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 /// The length of a file: a plain one of our own, or an error (B-145).
 fn checked(path: &Path) -> io::Result<Option<u64>> {
     let metadata = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Below something that is no directory nothing can be: a server that needs no login does without (Q8).
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         other => other?,
     };
     if !metadata.is_file() {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
 use super::clients;
 use super::discovery::{self, Found};
+use super::metadata;
 use super::record::Record;
 use super::session::Session;
 use super::settings::{Enterprise, Grant};
@@ -216,6 +219,7 @@ impl Session {
         scopes: &[String],
     ) -> Result<Result<Tokens, Refused>, McpError> {
         let url = self.web.check(&enterprise.token_endpoint, "oauth.enterpriseManaged.idpTokenEndpoint")?;
+        check_issuer(enterprise)?;
         let mut form = Form::default();
         form.push("grant_type", EXCHANGE);
         form.push("requested_token_type", ID_JAG);
@@ -240,6 +244,25 @@ impl Session {
     }
 }
 
+/// A person's token goes to nobody but who made it. One that is no JWT says nothing of that, and the provider judges it.
+fn check_issuer(enterprise: &Enterprise) -> Result<(), McpError> {
+    match issuer_of(enterprise.id_token.expose()) {
+        Some(named) if !metadata::same_issuer(&enterprise.issuer, &named) => Err(McpError::new(
+            ErrorCode::AuthIssuerMismatch,
+            "oauth.enterpriseManaged.idToken is of another issuer than idpIssuer; it was not sent",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Who a JWT says that it is of; nothing of it is verified here.
+fn issuer_of(token: &str) -> Option<String> {
+    let payload = token.split('.').nth(1)?;
+    let claims = URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
+    claims.get("iss")?.as_str().map(str::to_owned)
+}
+
 fn add_target(form: &mut Form, found: &Found, scopes: &[String]) {
     if let Some(resource) = &found.resource {
         form.push("resource", resource);
@@ -251,4 +274,33 @@ fn add_target(form: &mut Form, found: &Found, scopes: &[String]) {
 
 pub(super) fn no_token_endpoint() -> McpError {
     McpError::new(ErrorCode::AuthFailed, "the authorization server's metadata names no token endpoint")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::Secret;
+
+    #[test]
+    fn ema_01_a_token_of_another_issuer_is_not_sent() {
+        let jwt = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        let checked = |token: String| {
+            check_issuer(&Enterprise {
+                issuer: "https://idp.example".to_owned(),
+                token_endpoint: String::new(),
+                client_id: String::new(),
+                id_token: Secret::new(token),
+            })
+        };
+        for mine in [r#"{"iss":"https://idp.example"}"#, r#"{"iss":"https://idp.example/"}"#] {
+            assert!(checked(jwt(mine)).is_ok(), "{mine}");
+        }
+        for silent in
+            ["opaque".to_owned(), "a.b.c".to_owned(), jwt("{}"), jwt("no JSON"), jwt(r#"{"iss":7}"#)]
+        {
+            assert!(checked(silent.clone()).is_ok(), "{silent}");
+        }
+        let error = checked(jwt(r#"{"iss":"https://other.example"}"#)).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::AuthIssuerMismatch);
+    }
 }

@@ -94,6 +94,8 @@ pub enum MachineAuth {
 /// The enterprise's identity provider.
 #[derive(Clone, Debug)]
 pub struct Enterprise {
+    /// Who the identity token has to be of.
+    pub issuer: String,
     /// Its token endpoint.
     pub token_endpoint: String,
     /// Client id there.
@@ -134,6 +136,7 @@ struct WrittenCredentials {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenEnterprise {
+    idp_issuer: String,
     idp_token_endpoint: String,
     idp_client_id: String,
     id_token: String,
@@ -259,6 +262,7 @@ fn grant(
             _ => return Err(invalid("clientCredentials.method is not basic, post or private_key_jwt")),
         })),
         (None, Some(own), None) => Ok(Grant::Enterprise(Enterprise {
+            issuer: own.idp_issuer,
             token_endpoint: own.idp_token_endpoint,
             client_id: own.idp_client_id,
             id_token: Secret::new(own.id_token),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::state::FailureKind;
-use super::{ClientListener, Live, Shared, authorization, recording, remote, socket};
+use super::{ClientListener, Live, Shared, authorization, login_wish, recording, remote, socket};
 use crate::client::Tables;
 use crate::client::inbound::Inbound;
 use crate::client::input::InputDesk;
@@ -31,9 +31,23 @@ use crate::transport::{CloseMode, Evidence, Receiver, Transport};
 pub(crate) type Failure = (FailureKind, McpError);
 
 /// Makes the connection of a generation, once there is a slot for it. `abandon` ends the attempt early; whatever was
-/// started is reaped.
+/// started is reaped. A `casual` one leaves a server alone that lately asked for a login in vain (L5).
 pub(crate) async fn open(
     shared: Arc<Shared>,
+    generation: u64,
+    casual: bool,
+    abandon: oneshot::Receiver<()>,
+) -> Result<Live, Failure> {
+    if let Some(error) = casual.then(|| login_wish::unanswered(&shared)).flatten() {
+        return Err((FailureKind::Challenge, error));
+    }
+    let outcome = open_when_due(&shared, generation, abandon).await;
+    login_wish::learn(&shared, outcome.as_ref().map(drop).map_err(|(_, error)| error));
+    outcome
+}
+
+async fn open_when_due(
+    shared: &Arc<Shared>,
     generation: u64,
     mut abandon: oneshot::Receiver<()>,
 ) -> Result<Live, Failure> {
@@ -45,7 +59,7 @@ pub(crate) async fn open(
         }
     };
     // The clock starts with the slot: waiting for others is nobody's fault (L2).
-    slot.held_by(open_in_slot(&shared, generation, &mut abandon)).await
+    slot.held_by(open_in_slot(shared, generation, &mut abandon)).await
 }
 
 async fn open_in_slot(

@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod catalog;
 pub mod lists;
 pub mod liveness;
+pub mod login_wish;
 pub mod manifest;
 pub mod pool;
 pub mod predecessors;
@@ -89,9 +90,8 @@ pub enum Readiness {
 pub(crate) enum Command {
     /// Somebody needs the server.
     Use,
-    /// Be connected; `fresh` starts over even when connected. Answered when the attempt and the first
-    /// fetch of the lists have ended.
-    Connect { fresh: bool, reply: oneshot::Sender<Result<(), McpError>> },
+    /// Be connected. Answered when the attempt and the first fetch of the lists have ended.
+    Connect { wish: Wish, reply: oneshot::Sender<Result<(), McpError>> },
     /// Let go until the next use.
     Release { reply: oneshot::Sender<()> },
     /// Switch on or off.
@@ -106,6 +106,17 @@ pub(crate) enum Command {
     Wake,
     /// The lists of a generation were read for the first time.
     Listed { generation: u64 },
+}
+
+/// How much a connection is wished for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// With all others; a server that lately asked for a login in vain is left alone (L5).
+    Start,
+    /// By name.
+    Connected,
+    /// Anew, even when it is there.
+    Fresh,
 }
 
 /// What the manager wants to hear of a connection.
@@ -137,6 +148,8 @@ pub(crate) struct Shared {
     pub(crate) manifest: Option<Manifest>,
     /// Which era the server was found to speak, and which way.
     pub(crate) verdicts: Arc<dyn VerdictStore>,
+    /// Whether the server lately asked for a login in vain.
+    pub(crate) login_wish: Arc<dyn login_wish::LoginWish>,
     pub(crate) health: request::Health,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
@@ -162,6 +175,8 @@ pub struct Parts {
     pub roots: Arc<RwLock<Vec<String>>>,
     /// What is remembered of the server.
     pub verdicts: Arc<dyn VerdictStore>,
+    /// Whether the server lately asked for a login in vain.
+    pub login_wish: Arc<dyn login_wish::LoginWish>,
     /// Where the lists are kept, for a server that starts late (LIF-09).
     pub manifest: Option<Manifest>,
     /// Where logins are kept.
@@ -193,6 +208,7 @@ impl Connection {
             task_news: task_news::TaskNews::default(),
             manifest: parts.manifest,
             verdicts: parts.verdicts,
+            login_wish: parts.login_wish,
             health: request::Health::default(),
             view: RwLock::new(StateView::initial(enabled)),
             commands,
@@ -293,9 +309,9 @@ impl Connection {
     }
 
     /// Connects, or connects anew; resolves when the attempt has ended and the lists were read.
-    pub async fn connect(&self, fresh: bool) -> Result<(), McpError> {
+    pub async fn connect(&self, wish: Wish) -> Result<(), McpError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Connect { fresh, reply }).await?;
+        self.send(Command::Connect { wish, reply }).await?;
         answer.await.unwrap_or_else(|_| Err(self.gone()))
     }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::attempt::{self, Failure};
 use super::state::{Effect, Event, State, step};
 use super::subscriptions::{self, Listening};
-use super::{Command, Live, Readiness, Shared, lists, liveness};
+use super::{Command, Live, Readiness, Shared, Wish, lists, liveness};
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::random_jitter;
 use crate::runtime::{self, write};
@@ -43,6 +43,8 @@ struct Supervisor {
     /// What listens for the current client.
     listening: Option<Listening>,
     attempt: Option<Attempt>,
+    /// Whoever wants the attempt wants all servers: one that asked for a login in vain is left alone.
+    casual: bool,
     /// An attempt has to start as soon as an abandoned one has ended.
     open_next: bool,
     /// Who waits for the end of the attempt under way and its lists.
@@ -73,6 +75,7 @@ pub(super) fn start(
         live: None,
         listening: None,
         attempt: None,
+        casual: false,
         open_next: false,
         waiting: Vec::new(),
         listed: false,
@@ -120,7 +123,7 @@ impl Supervisor {
     async fn obey(&mut self, command: Command) {
         match command {
             Command::Use => self.happen(Event::Use),
-            Command::Connect { fresh, reply } => self.connect(fresh, reply),
+            Command::Connect { wish, reply } => self.connect(wish, reply),
             Command::Release { reply } => {
                 self.happen(Event::Release);
                 self.closed().await;
@@ -160,7 +163,8 @@ impl Supervisor {
         }
     }
 
-    fn connect(&mut self, fresh: bool, reply: oneshot::Sender<Result<(), McpError>>) {
+    fn connect(&mut self, wish: Wish, reply: oneshot::Sender<Result<(), McpError>>) {
+        let fresh = wish == Wish::Fresh;
         match &self.state {
             State::Ready { .. } if !fresh && self.listed => {
                 let _ = reply.send(Ok(()));
@@ -172,7 +176,11 @@ impl Supervisor {
                 let _ = reply.send(Err(error.on(&self.shared.spec.name)));
                 return;
             }
-            _ => self.happen(Event::Open),
+            _ => {
+                self.casual = wish == Wish::Start;
+                self.happen(Event::Open);
+                self.casual = false;
+            }
         }
         self.waiting.push(reply);
     }
@@ -224,7 +232,7 @@ impl Supervisor {
         }
         self.generation += 1;
         let (abandon, abandoned) = oneshot::channel();
-        let attempt = attempt::open(Arc::clone(&self.shared), self.generation, abandoned);
+        let attempt = attempt::open(Arc::clone(&self.shared), self.generation, self.casual, abandoned);
         self.attempt =
             Some(Attempt { task: tokio::spawn(attempt), abandon: Some(abandon), abandoned: false });
     }

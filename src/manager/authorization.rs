@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Manager;
 use crate::auth::{Asker, ServerAuth};
-use crate::connection::Connection;
 use crate::connection::status::PublicState;
+use crate::connection::{Connection, Wish};
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, QuestionKind};
 
@@ -24,7 +24,7 @@ impl Manager {
         let login = login_of(connection)?;
         if connection.snapshot().state() != PublicState::NeedsAuth || !login.is_needed() {
             // What a login has to be for, the server says when it is asked.
-            match connection.connect(false).await {
+            match connection.connect(Wish::Connected).await {
                 Err(error) if !login.is_needed() => return Err(error),
                 Ok(()) if !login.is_needed() => return Ok(()),
                 _ => {}
@@ -36,7 +36,7 @@ impl Manager {
             None => Asker::Nobody,
         };
         login.authenticate(asker).await.map_err(|error| error.on(connection.name()))?;
-        connection.connect(true).await
+        connection.connect(Wish::Fresh).await
     }
 
     /// Finishes the login that waits, and connects.
@@ -50,7 +50,7 @@ impl Manager {
     ) -> Result<(), McpError> {
         let login = login_of(connection)?;
         login.complete(url).await.map_err(|error| error.on(connection.name()))?;
-        connection.connect(false).await
+        connection.connect(Wish::Connected).await
     }
 
     /// Lets the login at a server go.

@@ -15,8 +15,8 @@ use crate::config::approve::Decision;
 use crate::config::draft::{Definition, Draft, LayerShape, RawLayer};
 use crate::config::report::Fate;
 use crate::config::{self, Difference, Inputs, Resolution, Scope, Voice};
-use crate::connection::Connection;
 use crate::connection::status::PublicState;
+use crate::connection::{Connection, Wish};
 use crate::error::{ErrorCode, Facts, McpError, PermissionLayer};
 use crate::host::{Host, HostEvent};
 use crate::runtime::{lock, read, write};
@@ -119,7 +119,7 @@ impl Manager {
             let connection = connection.clone();
             if super::starts_by_itself(&connection) {
                 // How it ends stands in the status.
-                crate::runtime::spawn(async move { connection.connect(false).await });
+                crate::runtime::spawn(async move { connection.connect(Wish::Connected).await });
             }
         }
     }
@@ -355,7 +355,7 @@ impl Manager {
         {
             self.connected.store(true, Ordering::Relaxed);
             // A server that does not connect is a status, not an error, of adding it.
-            let _ = connection.connect(false).await;
+            let _ = connection.connect(Wish::Connected).await;
         }
         Ok(())
     }
@@ -527,7 +527,7 @@ impl Manager {
             && let Some(connection) = self.table().get(name).cloned()
             && super::starts_by_itself(&connection)
         {
-            let _ = connection.connect(false).await;
+            let _ = connection.connect(Wish::Connected).await;
         }
         if persist {
             let config = self.options.config.as_ref();

@@ -10,6 +10,7 @@ mod connectors;
 mod crowding;
 mod late_writes;
 mod listing;
+mod login_wishes;
 pub mod options;
 mod outputs;
 mod persist;
@@ -48,7 +49,7 @@ use crate::config::{Places, Resolution};
 use crate::connection::manifest::Manifest;
 use crate::connection::predecessors::Predecessors;
 use crate::connection::status::PublicState;
-use crate::connection::{Connection, ConnectionListener, Parts};
+use crate::connection::{Connection, ConnectionListener, Parts, Wish};
 use crate::diagnostic::Diagnostic;
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
@@ -104,6 +105,8 @@ pub struct Manager {
     predecessors: Option<Arc<Predecessors>>,
     /// What was found out about servers.
     verdicts: Arc<Verdicts>,
+    /// Who lately asked for a login in vain.
+    login_wishes: Arc<login_wishes::LoginWishes>,
     /// Where logins are kept.
     tokens: Arc<TokenStore>,
     /// What every attempt to connect passes.
@@ -169,6 +172,7 @@ impl Manager {
         let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
         let pins = pins::Pins::new(options.pins, Arc::clone(&state));
         let outputs = Outputs::new(options.output_dir.clone(), &state, options.output_retention);
+        let login_wishes = login_wishes::LoginWishes::new(Arc::clone(&state), options.login_memory);
         let manager = Arc::new_cyclic(|this| Self {
             options,
             environment,
@@ -181,6 +185,7 @@ impl Manager {
             loaded: search::Loaded::default(),
             places,
             verdicts: Verdicts::new(Arc::clone(&state), Weak::clone(this)),
+            login_wishes,
             predecessors: state.path().map(|path| Predecessors::of(path.to_owned())),
             state,
             gate,
@@ -323,6 +328,7 @@ impl Manager {
             listener: Arc::new(Renaming(Weak::clone(&self.this))),
             roots: Arc::clone(&self.roots),
             verdicts: self.verdicts.of(spec),
+            login_wish: self.login_wishes.of(spec),
             manifest,
             tokens: Arc::clone(&self.tokens),
         })
@@ -432,6 +438,7 @@ impl Manager {
         }
         *write(&self.registry) = Arc::default();
         self.verdicts.written().await;
+        self.login_wishes.written().await;
         self.pins.written().await;
         self.outputs.close().await;
         if let Some(recorder) = &self.options.connection.recorder {
@@ -481,8 +488,10 @@ async fn connect_table(table: &Table, done: &Table) -> Result<(), McpError> {
         .map(|connection| {
             let connection = connection.clone();
             tokio::spawn(async move {
-                let outcome = connection.connect(false).await;
-                (connection.settings().start, outcome)
+                let start = connection.settings().start;
+                let required = start == StartPolicy::Required;
+                let wish = if required { Wish::Connected } else { Wish::Start };
+                (start, connection.connect(wish).await)
             })
         })
         .collect();

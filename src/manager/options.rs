@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::audit;
 use super::crowding::DEFAULT_BUDGET;
+use super::login_wishes::LIFETIME;
 use super::outputs::Retention;
 use super::pins::PinMode;
 use crate::call::budget::{DEFAULT_CEILING, DEFAULT_LIMIT, LargeOutput, OutputLimit};
@@ -99,6 +100,8 @@ pub struct Options {
     pub apps: bool,
     /// Where logins are kept.
     pub tokens: TokenChoice,
+    /// How long it is remembered that a server asked for a login in vain; zero: not at all. (L5)
+    pub login_memory: Duration,
     /// Option names nobody knows.
     pub unknown: Vec<String>,
 }
@@ -157,6 +160,7 @@ const KNOWN: &[&str] = &[
     "hooks",
     "traceContext",
     "tokenStore",
+    "loginMemoryMs",
     "connectTimeoutMs",
     "requestTimeoutMs",
     "toolTimeoutMs",
@@ -373,6 +377,10 @@ impl Options {
             pins: choice(&members, "pinTools", &PINS)?.unwrap_or_default(),
             apps: take(&members, "apps")?.unwrap_or(false),
             tokens: token_choice(&members, &callbacks)?,
+            login_memory: match members.get("loginMemoryMs").map(|raw| raw.get()) {
+                Some("0") => Duration::ZERO,
+                _ => millis(&members, "loginMemoryMs")?.unwrap_or(LIFETIME),
+            },
             unknown,
             cwd,
         })

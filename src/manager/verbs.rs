@@ -16,7 +16,7 @@ use super::skills::WantedFile;
 use super::span::{Listeners, Subject, told};
 use super::tools::{CallOptions, ToolTarget};
 use crate::call::resource_contents::BlobMode;
-use crate::connection::Connection;
+use crate::connection::{Connection, Wish};
 use crate::error::{ErrorCode, McpError};
 use crate::json_scan;
 use crate::transport::CloseMode;
@@ -387,14 +387,14 @@ impl Manager {
             "connect" => {
                 let connect: Connect = read(payload)?;
                 let connection = self.connection(&connect.server).await?;
-                connection.connect(connect.fresh).await?;
+                connection.connect(if connect.fresh { Wish::Fresh } else { Wish::Connected }).await?;
                 Ok(self.status_of(&connection))
             }
             "ready" => self.run_ready(payload).await,
             "restart" => {
                 let connection = self.connection(&read::<OfServer>(payload)?.server).await?;
                 connection.release().await?;
-                connection.connect(false).await?;
+                connection.connect(Wish::Connected).await?;
                 Ok(self.status_of(&connection))
             }
             "disconnect" => {
@@ -459,7 +459,7 @@ impl Manager {
         }
         let attempts: Vec<_> = connections
             .into_iter()
-            .map(|connection| tokio::spawn(async move { connection.connect(false).await }))
+            .map(|connection| tokio::spawn(async move { connection.connect(Wish::Connected).await }))
             .collect();
         for attempt in attempts {
             let _ = attempt.await;
