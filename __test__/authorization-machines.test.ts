@@ -142,14 +142,14 @@ describe('machines', () => {
   test('EMA-01 an identity token of another issuer than idpIssuer is sent to nobody', async () => {
     const provider = await authorizationWorld();
     const world = await machineWorld((_, response, own) => give(response, own));
-    const claims = Buffer.from('{"iss":"https://somebody.else"}').toString('base64url');
+    const said = Buffer.from('{"iss":"https://somebody.else"}').toString('base64url');
     await inWorld(
       world,
       async (manager) => {
         const error = await caught(manager.connect('w'));
         expect(error).toMatchObject({ code: 'AUTH_ISSUER_MISMATCH', server: 'w' });
         expect(error.message).toContain('idpIssuer');
-        expect(JSON.stringify([error, manager.status()])).not.toContain(claims);
+        expect(JSON.stringify([error, manager.status()])).not.toContain(said);
       },
       {
         oauth: {
@@ -159,7 +159,7 @@ describe('machines', () => {
             idpIssuer: provider.issuer,
             idpTokenEndpoint: `${provider.issuer}/token`,
             idpClientId: 'idp-client',
-            idToken: `e30.${claims}.c2ln`,
+            idToken: `e30.${said}.c2ln`,
           },
         },
       },
