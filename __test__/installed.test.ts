@@ -78,6 +78,25 @@ describe('USE-01 USE-05 the installed package', () => {
     expect(output).toBe('[]');
   });
 
+  it('BEY-09 brings the zoo, which runs from where it is installed', () => {
+    const output = runFile(
+      'zoo.mjs',
+      `import { McpManager } from 'mcp-switchboard';
+       import { command, start } from 'mcp-switchboard/zoo';
+       const page = await start('http-page');
+       const servers = { good: command('correct'), page: { type: 'http', url: page.url } };
+       const manager = new McpManager({ config: false, servers });
+       await manager.connect();
+       console.log(JSON.stringify(manager.status().map(({ state, code }) => [state, code])));
+       await manager.close();
+       await page.close();`,
+    );
+    expect(JSON.parse(output)).toEqual([
+      ['connected', null],
+      ['failed', 'MESSAGE_INVALID'],
+    ]);
+  });
+
   it('USE-04 brings the command-line tool', () => {
     const [command, options] =
       process.platform === 'win32'
