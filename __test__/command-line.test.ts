@@ -150,6 +150,24 @@ describe('configuration', () => {
     expect((await line.json(['get', 's'])).value.definitions).toHaveLength(1);
   });
 
+  test('USE-04 B-025 what policy denies is not added, whatever the scope', async () => {
+    const line = new CommandLine().user({}, { deniedMcpServers: ['evil*'] });
+    for (const scope of ['local', 'project', 'user']) {
+      const { code, value } = await line.json([
+        'add',
+        'evil-one',
+        '--scope',
+        scope,
+        '--url',
+        'https://a.example/',
+      ]);
+      expect(code).toBe(1);
+      expect(value.error).toMatchObject({ code: 'POLICY_DENIED', server: 'evil-one' });
+    }
+    expect((await line.json(['list'])).value.servers).toEqual([]);
+    expect(existsSync(join(line.project, '.mcp.json'))).toBe(false);
+  });
+
   test('USE-04 I1 list and get start nothing', async () => {
     const line = new CommandLine();
     const noted = join(line.project, 'notes');

@@ -12,6 +12,7 @@ import {
   parseToolName,
   partitionCalls,
   sanitizeUnicode,
+  toModelResult,
   version,
   type ContentBlock,
   type Json,
@@ -21,6 +22,9 @@ import {
   type Tool,
   type ToolResult,
 } from '..';
+import type { ReactElement } from 'react';
+import { McpConnectionProvider, useMcpServers, useMcpToggle } from 'mcp-switchboard/react';
+import { command, start, type ZooAnimal } from 'mcp-switchboard/zoo';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <A, B>(answer: Equal<A, B>): void => void answer;
@@ -156,3 +160,21 @@ const groups = partitionCalls([{ tool: 'a', extra: 1 }], (tool) => tool.startsWi
 same<typeof groups, { tool: string; extra: number }[][]>(true);
 const { decision } = decidePermission({ server: 'a', tool: 'b' }, {});
 same<typeof decision, 'allow' | 'ask' | 'deny' | 'passthrough'>(true);
+
+declare const result: ToolResult;
+const told = toModelResult(result, 'anthropic', { id: '1' });
+same<typeof told.message.tool_use_id, string>(true);
+same<typeof told.left, ContentBlock[]>(true);
+// @ts-expect-error there is no such profile
+toModelResult(result, 'mistral', { id: '1' });
+
+declare const manager: McpManager;
+same<ReturnType<typeof McpConnectionProvider>, ReactElement>(true);
+McpConnectionProvider({ manager });
+// @ts-expect-error a manager is needed
+McpConnectionProvider({});
+same<ReturnType<typeof useMcpServers>, readonly ServerStatus[]>(true);
+same<ReturnType<ReturnType<typeof useMcpToggle>>, Promise<ServerStatus>>(true);
+same<ReturnType<typeof command>, { command: string; args: string[] }>(true);
+same<Awaited<ReturnType<typeof start>>['url'], string>(true);
+same<ZooAnimal['transport'], 'stdio' | 'http'>(true);
