@@ -2154,6 +2154,136 @@ export class Bridge extends EventEmitter<BridgeEvents> implements AsyncDisposabl
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Options of {@link BridgeSessions}. */
+export interface BridgeSessionsOptions {
+  /** Base URL of the relay: `https`, or `http` to this machine. */
+  baseUrl: string;
+  /** Gives tokens, as in {@link BridgeOptions}; processes that serve a session ask here, too. */
+  getAuthToken: BridgeOptions['getAuthToken'];
+  /** Attempts at one request, 1 to 20. Default 4; between them 0.5 s, 1 s, 2 s, or what the relay asks for. */
+  maxAttempts?: number;
+  /** Longest wait for a function of yours, in ms. Default 30 000. */
+  callbackTimeoutMs?: number;
+  /** Longest wait for a single request, in ms. Default 30 000. */
+  connectTimeoutMs?: number;
+  /** Paths of another relay; only `sessions` is used. */
+  paths?: BridgePaths;
+}
+
+/** A session, in the words of the relay. */
+export interface BridgeSession {
+  /** Its id. */
+  id: string;
+  /** Whatever else the relay says. */
+  [key: string]: Json;
+}
+
+/** How the process that serves a session is started; as a local server is, without a shell. */
+export interface BridgeChildOptions {
+  /** The program: searched in `PATH`, or a path. */
+  command: string;
+  /** Arguments. Default none. */
+  args?: string[];
+  /** Variables beside the inherited ones. */
+  env?: Record<string, string>;
+  /** Working directory. Default that of this process. */
+  cwd?: string;
+  /** Variables that are inherited beside a short safe list, by name, or `all`. */
+  inheritEnv?: string[] | 'all';
+  /** Version of the transport that the process is told to use. Default `v2`. */
+  version?: 'v1' | 'v2';
+  /** Time between the end of its input and SIGTERM, in ms; as long again until SIGKILL, 2 s at most. Default 2000. */
+  graceMs?: number;
+}
+
+/** How a process ended. */
+export interface BridgeChildExit {
+  /** Exit code; `null` where a signal ended it. */
+  code: number | null;
+  /** Name of the signal. */
+  signal: string | null;
+  /** Last lines of its standard error. */
+  stderrTail: string[];
+}
+
+/** What a {@link BridgeChild} emits. */
+export interface BridgeChildEvents {
+  /** The process told something (`servedSession().send`). */
+  message: [message: JsonObject];
+  /** A line of its standard error. */
+  stderr: [line: string];
+  /** A line of its standard output that is no message, the first 200 bytes. */
+  output: [line: string];
+  /** It has ended. */
+  exit: [exit: BridgeChildExit];
+  /** Something worth telling: `EVENTS_DROPPED` when it said more than this program took. */
+  diagnostic: [Diagnostic];
+}
+
+/**
+ * A process that serves a session, made by {@link BridgeSessions.spawn}. It has a process group of its own and ends with
+ * this process, however that ends. It does not keep this process alive; `exited()` does.
+ */
+export interface BridgeChild extends EventEmitter<BridgeChildEvents>, AsyncDisposable {
+  /** The session. */
+  readonly sessionId: string;
+  /** Number of the process. */
+  readonly pid: number;
+  /** How it ended; `undefined` while it runs. */
+  readonly exit: BridgeChildExit | undefined;
+  /** Waits for its end. */
+  exited(): Promise<BridgeChildExit>;
+  /**
+   * Sends it a message (`message` of `servedSession()`).
+   * @throws McpConnectionError `SERVER_EXITED`.
+   */
+  send(message: JsonObject): Promise<void>;
+  /** Ends it and all that it started: end of its input, SIGTERM, SIGKILL; `fast` begins with SIGINT. Never rejects. */
+  close(options?: { mode?: 'graceful' | 'fast' }): Promise<void>;
+}
+
+/** Sessions of a relay as such, over REST, and the processes that serve them. */
+export class BridgeSessions {
+  /** @throws TypeError `INVALID_ARGUMENT`. */
+  constructor(options: BridgeSessionsOptions);
+  /**
+   * Makes a session; an attempt that is repeated makes no second one (`Idempotency-Key`).
+   * @throws McpBridgeError `BRIDGE_AUTH_FAILED`, `BRIDGE_PROTOCOL` (with `status`); McpConnectionError when every attempt
+   * failed (`attempts`).
+   */
+  create(options?: { title?: string; metadata?: JsonObject; signal?: AbortSignal }): Promise<BridgeSession>;
+  /** Takes a session up again that was archived or left. @throws as `create`. */
+  resume(sessionId: string, options?: { signal?: AbortSignal }): Promise<BridgeSession>;
+  /** Puts a session away: nobody serves it until it is resumed. @throws as `create`. */
+  archive(sessionId: string, options?: { signal?: AbortSignal }): Promise<BridgeSession>;
+  /**
+   * Starts the process that serves a session and resolves when it runs. It finds address and session with
+   * {@link servedSession}, and asks for tokens over its standard streams: none is in its environment or arguments.
+   * @throws McpConnectionError `SPAWN_FAILED`, `CONNECT_FAILED`; `server` is the session.
+   */
+  spawn(sessionId: string, options: BridgeChildOptions): Promise<BridgeChild>;
+}
+
+/** What a process that serves a session was told. */
+export interface ServedSession extends EventEmitter<{ message: [message: JsonObject]; end: [] }> {
+  /** Base URL of the relay, for {@link BridgeOptions}. */
+  readonly baseUrl: string;
+  /** The session, for {@link BridgeOptions}. */
+  readonly sessionId: string;
+  /** Version of the transport, for {@link BridgeOptions}. */
+  readonly version: 'v1' | 'v2';
+  /** Asks the host for a token, for {@link BridgeOptions}. */
+  readonly getAuthToken: (request: { forceRefresh: boolean }) => Promise<string | null>;
+  /** Tells the host something. */
+  send(message: JsonObject): void;
+}
+
+/**
+ * The session that this process was started to serve ({@link BridgeSessions.spawn}); `null` where it was not. Standard
+ * input and output belong to it. `message` comes from the host, `end` when the host wants the process to end.
+ */
+export function servedSession(): ServedSession | null;
+
 /** The last so many ids, in constant memory: a ring buffer, first in, first out, every step O(1). */
 export class BoundedUuidSet {
   /** @throws TypeError `INVALID_ARGUMENT` for a capacity that is no whole number of at least 1. */

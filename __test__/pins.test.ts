@@ -159,6 +159,8 @@ const FUNCTIONS = [
   'toModelResult',
   'toModelTools',
   'Bridge',
+  'BridgeSessions',
+  'servedSession',
   'BoundedUuidSet',
   'getBridgeDisabledReason',
 ];

@@ -1,6 +1,5 @@
 'use strict';
-// Remote control of an agent's session: the face of src/bridge/. As with the manager, calls are numbered, answers and
-// events come back as letters, and nothing is decided here.
+// Remote control of an agent's session: the face of src/bridge/, which decides.
 
 const { EventEmitter } = require('node:events');
 const native = require('../binding.js');
@@ -8,51 +7,36 @@ const check = require('./check.js');
 const checkBridge = require('./check-bridge.js');
 const errors = require('./errors.js');
 const { contained } = require('./letters.js');
+const { NativeCalls } = require('./native-calls.js');
 
 /** Functions of the options that the native half may call. */
 const CALLBACKS = ['getAuthToken', 'onUserMessage', 'onControlRequest', 'onPermissionResponse'];
-/** Longest timer Node knows: it only keeps the process alive while something is pending. */
-const FOREVER = 2 ** 31 - 1;
 
 /** Bridges that were connected and have not ended: whoever waits for messages need not hold them. */
 const connected = new Set();
-/** Bridges with open calls. */
-const busy = new Set();
-/** What a forgotten bridge leaves behind. */
-const collected = new FinalizationRegistry(clearInterval);
 
 class Bridge extends EventEmitter {
-  #native;
-  #callbacks;
-  #open = new Map();
-  #nextId = 1;
-  #timer;
+  #calls;
   #keepAlive;
   #connected;
 
   constructor(options) {
     checkBridge.options(options);
     super();
-    this.#callbacks = options;
     this.#keepAlive = options.keepAlive === true;
     const callbacks = CALLBACKS.filter((name) => options[name] !== undefined);
     const text = check.json({ ...options, callbacks }, 'options');
     const self = new WeakRef(this);
-    const ring = (delivery) => self.deref()?.#take(delivery);
-    this.#native = errors.guard(() => new native.NativeBridge(text, ring), Bridge);
-    this.#timer = setInterval(() => {}, FOREVER);
-    this.#timer.unref();
-    collected.register(this, this.#timer, this.#timer);
+    const make = (ring) => new native.NativeBridge('bridge', text, ring);
+    this.#calls = new NativeCalls(make, options, (name, value) => self.deref()?.#tell(name, value), Bridge);
   }
 
-  /** Sequence number up to which everything has reached the host. */
   get sequence() {
-    return this.#native.sequence();
+    return this.#calls.native.number('sequence');
   }
 
-  /** Epoch of the registration. */
   get epoch() {
-    return this.#native.epoch();
+    return this.#calls.native.number('epoch');
   }
 
   async connect() {
@@ -63,11 +47,11 @@ class Bridge extends EventEmitter {
   async #connect() {
     connected.add(this);
     try {
-      await this.#ask('connect', '', this.connect);
-      if (this.#keepAlive && connected.has(this)) this.#timer.ref();
+      await this.#calls.ask('connect', '', this.connect);
+      this.#calls.held = this.#keepAlive && connected.has(this);
     } catch (error) {
       connected.delete(this);
-      // An account that may not is none of the bridge's fault: it may try again.
+      // An account that may not is no end of the bridge: it may try again.
       if (error.code === 'BRIDGE_DISABLED') this.#connected = undefined;
       throw error;
     }
@@ -75,17 +59,19 @@ class Bridge extends EventEmitter {
 
   async send(message) {
     check.object(message, 'message');
-    await this.#ask('send', check.json(message, 'message'), this.send);
+    await this.#calls.ask('send', check.json(message, 'message'), this.send);
   }
 
   async askPermission(request, options) {
     check.object(request, 'request');
     check.optionalObject(options, 'options');
-    return this.#ask('askPermission', check.json(request, 'request'), this.askPermission, options?.signal);
+    if (options?.signal !== undefined) check.signal(options.signal);
+    const text = check.json(request, 'request');
+    return this.#calls.ask('askPermission', text, this.askPermission, options?.signal);
   }
 
   async close() {
-    await this.#ask('close', '', this.close);
+    await this.#calls.ask('close', '', this.close);
     this.#end();
   }
 
@@ -93,84 +79,14 @@ class Bridge extends EventEmitter {
     await this.close();
   }
 
+  #tell(name, value) {
+    if (name === 'state' && value.state === 'closed') this.#end();
+    if (this.listenerCount(name) > 0) contained(`a listener of '${name}'`, () => this.emit(name, value));
+  }
+
   #end() {
     connected.delete(this);
-    clearInterval(this.#timer);
-    collected.unregister(this.#timer);
-  }
-
-  // ── letters ────────────────────────────────────────────────────────────────────────────────────────────
-  async #ask(verb, payload, caller, signal) {
-    if (signal !== undefined) check.signal(signal);
-    const letter = await new Promise((resolve, reject) => {
-      if (signal?.aborted) return void reject(signal.reason);
-      const id = this.#nextId;
-      this.#nextId = id === 0xffffffff ? 1 : id + 1;
-      const abort = () => {
-        this.#settle(id);
-        this.#native.cancel(id);
-        reject(signal.reason);
-      };
-      signal?.addEventListener('abort', abort, { once: true });
-      const release = () => signal?.removeEventListener('abort', abort);
-      this.#open.set(id, { resolve, release });
-      busy.add(this);
-      this.#timer.ref();
-      this.#native.submit(id, verb, payload, signal !== undefined);
-    });
-    if (letter.error !== undefined) throw errors.fromWire(letter.error, caller);
-    return letter.value;
-  }
-
-  /** Nobody waits for this call any more; gives who did. */
-  #settle(id) {
-    const call = this.#open.get(id);
-    if (call === undefined) return undefined;
-    this.#open.delete(id);
-    call.release();
-    if (this.#open.size === 0) {
-      busy.delete(this);
-      if (!(this.#keepAlive && connected.has(this))) this.#timer.unref();
-    }
-    return call;
-  }
-
-  #take(delivery) {
-    if (typeof delivery === 'string') {
-      for (const letter of JSON.parse(delivery)) this.#receive(letter);
-      return;
-    }
-    for (const part of delivery.parts) {
-      if (typeof part === 'string') for (const letter of JSON.parse(part)) this.#receive(letter);
-      else this.#receive(JSON.parse(part.letter));
-    }
-    // The rest comes with the next turn, so that a flood never holds the event loop for long.
-    if (delivery.more) setImmediate(() => this.#take(this.#native.takeLetters()));
-  }
-
-  #receive(letter) {
-    switch (letter.kind) {
-      case 'value':
-      case 'error':
-        this.#settle(letter.id)?.resolve(letter);
-        return;
-      case 'event':
-        if (letter.name === 'state' && letter.value.state === 'closed') this.#end();
-        if (this.listenerCount(letter.name) > 0)
-          contained(`a listener of '${letter.name}'`, () => this.emit(letter.name, letter.value));
-        return;
-      case 'question':
-        void this.#answer(letter);
-    }
-  }
-
-  async #answer({ question, callback, body }) {
-    try {
-      const answer = await this.#callbacks[callback](body);
-      this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
-    } catch (error) {
-      this.#native.answer(question, undefined, errors.describe(error));
-    }
+    this.#calls.end();
   }
 }
 

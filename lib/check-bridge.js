@@ -37,4 +37,29 @@ function options(value) {
   if (value.account !== undefined) account(value.account, 'options.account');
 }
 
-module.exports = { account, options };
+function sessionsOptions(value) {
+  check.object(value, 'options');
+  check.string(value.baseUrl, 'options.baseUrl');
+  if (typeof value.getAuthToken !== 'function')
+    throw check.invalid('options.getAuthToken', 'a function', value.getAuthToken);
+  check.optionalCount(value.maxAttempts, 'options.maxAttempts');
+  for (const name of ['callbackTimeoutMs', 'connectTimeoutMs'])
+    check.optionalMillis(value[name], `options.${name}`);
+  check.optionalObject(value.paths, 'options.paths');
+  for (const [name, path] of Object.entries(value.paths ?? {})) check.string(path, `options.paths.${name}`);
+}
+
+function childOptions(value) {
+  check.object(value, 'options');
+  check.string(value.command, 'options.command');
+  check.optionalStrings(value.args, 'options.args');
+  check.optionalString(value.cwd, 'options.cwd');
+  check.optionalObject(value.env, 'options.env');
+  for (const [name, text] of Object.entries(value.env ?? {}))
+    if (typeof text !== 'string') throw check.invalid(`options.env.${name}`, 'a string', text);
+  if (value.inheritEnv !== 'all') check.optionalStrings(value.inheritEnv, 'options.inheritEnv');
+  check.optionalChoice(value.version, ['v1', 'v2'], 'options.version');
+  check.optionalMillis(value.graceMs, 'options.graceMs');
+}
+
+module.exports = { account, childOptions, options, sessionsOptions };

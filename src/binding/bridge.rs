@@ -10,71 +10,43 @@ use super::calls::{Calls, Reply, inside};
 use super::letters::{Post, bell, pack};
 use super::to_napi;
 use crate::bridge::Bridge;
+use crate::bridge::desk::Desk;
+use crate::bridge::sessions::Sessions;
+use crate::bridge::spawner::Child;
 use crate::bridge::uuid_set::BoundedUuidSet;
-use crate::error::{ErrorCode, McpError};
+use crate::error::McpError;
 use crate::host::post::PostOffice;
 use crate::runtime;
 
-/// The native half of `Bridge`.
+/// The native half of `Bridge`, `BridgeSessions` and `BridgeChild`.
 #[napi]
 pub struct NativeBridge {
-    bridge: Arc<Bridge>,
+    desk: Arc<dyn Desk>,
     post: Arc<PostOffice>,
     calls: Arc<Calls>,
 }
 
 #[napi]
 impl NativeBridge {
-    /// A bridge by its options as JSON text; `ring` is called with letters when some wait.
+    /// One of a kind (`bridge`, `sessions`, `child`) by its options as JSON text; `ring` is called with letters when
+    /// some wait.
     #[napi(constructor, catch_unwind)]
-    pub fn new(options: String, ring: Function<'_, Post, ()>) -> napi::Result<Self> {
+    pub fn new(kind: String, options: String, ring: Function<'_, Post, ()>) -> napi::Result<Self> {
         let (bell, office) = bell(&ring)?;
         let post = Arc::new(PostOffice::new(HashSet::new(), bell));
-        let bridge = Bridge::new(&options, Arc::clone(&post)).map_err(|error| to_napi(&error))?;
+        let desk = desk(&kind, &options, &post).map_err(|error| to_napi(&error))?;
         let _ = office.set(Arc::clone(&post));
-        Ok(Self { bridge: Arc::new(bridge), post, calls: Arc::default() })
+        Ok(Self { desk, post, calls: Arc::default() })
     }
 
-    /// Starts what takes time: `connect`, `send`, `askPermission`, `close`.
+    /// Starts what takes time.
     #[napi(catch_unwind)]
     pub fn submit(&self, id: u32, verb: String, payload: String, cancellable: bool) {
         let reply = Reply::new(id, Arc::clone(&self.post));
-        let bridge = Arc::clone(&self.bridge);
-        let nothing = |done: Result<(), McpError>| done.map(|()| "null".to_owned());
-        match verb.as_str() {
-            // Queued in this very step, so that the order of calls is that of messages.
-            "send" => {
-                let sent = bridge.send(&payload);
-                self.start(id, cancellable, reply, async move { nothing(sent.await) });
-            }
-            "askPermission" => {
-                let asked = bridge.ask_permission(&payload);
-                self.start(id, cancellable, reply, asked);
-            }
-            "connect" => {
-                let connected = inside(async move { bridge.connect().await });
-                self.start(id, cancellable, reply, async move { nothing(connected.await) });
-            }
-            "close" => {
-                let closed = inside(async move {
-                    bridge.close().await;
-                    Ok(())
-                });
-                self.start(id, cancellable, reply, async move { nothing(closed.await) });
-            }
-            _ => reply.fail(&McpError::new(ErrorCode::Internal, format!("a bridge cannot {verb}"))),
-        }
-    }
-
-    fn start(
-        &self,
-        id: u32,
-        cancellable: bool,
-        reply: Reply,
-        work: impl Future<Output = Result<String, McpError>> + Send + 'static,
-    ) {
+        // Taken in this very step, so that the order of calls is that of messages.
+        let taken = Arc::clone(&self.desk).take(&verb, &payload);
         self.calls.start(id, cancellable, async move {
-            match work.await {
+            match inside(taken).await {
                 Ok(answer) => reply.value(answer.into()),
                 Err(error) => reply.fail(&error),
             }
@@ -100,16 +72,17 @@ impl NativeBridge {
         super::calls::answer(&self.post, question, answer, failure);
     }
 
-    /// Sequence number up to which everything has reached the host.
+    /// A number that is known without waiting.
     #[napi(catch_unwind)]
-    pub fn sequence(&self) -> i64 {
-        i64::try_from(self.bridge.sequence()).unwrap_or(i64::MAX)
+    pub fn number(&self, name: String) -> Option<i64> {
+        self.desk.number(&name).map(|number| i64::try_from(number).unwrap_or(i64::MAX))
     }
 
-    /// The epoch of the registration.
+    /// Ends everything at once, blocking for about a second at most: the host is exiting.
     #[napi(catch_unwind)]
-    pub fn epoch(&self) -> i64 {
-        i64::try_from(self.bridge.epoch()).unwrap_or(i64::MAX)
+    pub fn close_now(&self) {
+        self.post.shut();
+        self.desk.abandon();
     }
 }
 
@@ -118,8 +91,17 @@ impl Drop for NativeBridge {
     fn drop(&mut self) {
         self.post.shut();
         self.calls.cancel_all();
-        self.bridge.abandon();
+        self.desk.abandon();
     }
+}
+
+fn desk(kind: &str, options: &str, post: &Arc<PostOffice>) -> Result<Arc<dyn Desk>, McpError> {
+    let post = Arc::clone(post);
+    Ok(match kind {
+        "sessions" => Arc::new(Sessions::new(options, post)?),
+        "child" => Arc::new(Child::new(options, post)?),
+        _ => Arc::new(Bridge::new(options, post)?),
+    })
 }
 
 /// The native half of `BoundedUuidSet`.

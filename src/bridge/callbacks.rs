@@ -58,8 +58,13 @@ impl Callbacks {
     /// Emits a diagnostic.
     pub(super) fn tell(&self, diagnostic: &Diagnostic) {
         if let Ok(body) = serde_json::to_string(diagnostic) {
-            self.post.emit(HostEvent { name: "diagnostic", body, key: None });
+            self.emit("diagnostic", body);
         }
+    }
+
+    /// Emits an event (its argument is JSON text).
+    pub(super) fn emit(&self, name: &'static str, body: String) {
+        self.post.emit(HostEvent { name, body, key: None });
     }
 
     /// Emits a change of the state.
@@ -68,6 +73,6 @@ impl Callbacks {
             Some(reason) => serde_json::json!({ "state": state, "reason": reason }),
             None => serde_json::json!({ "state": state }),
         };
-        self.post.emit(HostEvent { name: "state", body: body.to_string(), key: None });
+        self.emit("state", body.to_string());
     }
 }
