@@ -425,6 +425,12 @@ export interface McpManagerOptions {
    */
   auditArguments?: boolean;
   /**
+   * The official registry of MCP servers, for `official` in the status: `fetch` asks for it in the background when the
+   * configuration is read (kept in `stateDir` for a day; a failure is the diagnostic `OFFICIAL_REGISTRY_UNAVAILABLE`),
+   * `{ url }` asks another one in the same way, `{ servers }` is what `fetchOfficialRegistry` gave. Default `false`.
+   */
+  officialRegistry?: 'fetch' | { url: string } | { servers: JsonObject[] } | false;
+  /**
    * A file to write every message of every server to, without secrets, for `replayServer` (docs/recording.md): JSON lines,
    * readable by the owner alone. A recording that stands there already stays in front of the new one; a file that is no
    * recording is left alone. What cannot be written is told by the diagnostics `RECORDING_FAILED` and `RECORDING_INCOMPLETE`.
@@ -846,6 +852,11 @@ export interface ServerStatus {
   resourceCount?: number;
   /** Last lines of the server's standard error. */
   stderrTail?: string[];
+  /**
+   * Whether it is in the official registry (`officialRegistry`). Missing while that is not known, and for servers of this
+   * program, editors and connectors.
+   */
+  official?: boolean;
   /** How the server's last process ended. */
   exit?: {
     /** Exit code, or `null` when a signal ended it. */
@@ -2415,6 +2426,47 @@ export interface ModelToolChange {
   /** The new name, what was repaired, or why it is left out. */
   detail: string;
 }
+/** Where {@link fetchOfficialRegistry} looks, and how. */
+export interface OfficialRegistryOptions {
+  /**
+   * Address of the list; `limit` and `version` are added to its query where they are missing. `https`, or `http` on this
+   * machine. Default that of the official registry.
+   */
+  url?: string;
+  /** Where the list is kept; `false` for nowhere. Default the state directory of a manager without options. */
+  cacheDir?: string | false;
+  /** How old the kept list may be, in ms. Default 86 400 000 (a day). */
+  maxAgeMs?: number;
+  /** Stops waiting. */
+  signal?: AbortSignal;
+  /** Trust. */
+  tls?: TlsOptions;
+  /** Proxy; `false` for none. Default that of the environment. */
+  proxy?: string | false;
+}
+/** The official registry. */
+export interface OfficialRegistry {
+  /** Its entries as it gives them: `{ server, _meta }` with a `server.json` inside. */
+  servers: JsonObject[];
+  /** Whether all of them stood on disk: young enough, unchanged, or because the registry could not be had. */
+  fromCache: boolean;
+  /** When the registry last answered, in ms since the epoch. */
+  fetchedAt: number;
+}
+/**
+ * Fetches the official registry of MCP servers, page by page: at most 1000 pages, 64 MiB and two minutes. What is kept is
+ * asked for again with its ETags when it is older than `maxAgeMs`; when the registry cannot be had, it has to do.
+ * @throws TypeError `INVALID_ARGUMENT`. McpConnectionError `URL_REFUSED`; without a kept list also `CONNECT_FAILED`,
+ *   `HTTP_STATUS`, `MESSAGE_INVALID`, `REDIRECT_REFUSED` …; McpCallError `LIST_LIMIT`.
+ */
+export function fetchOfficialRegistry(options?: OfficialRegistryOptions): Promise<OfficialRegistry>;
+/**
+ * Whether a server is in the registry: the package that its command runs (`npx`, `bunx`, `pnpm dlx`, `uvx`, `pipx run`,
+ * `docker run` …), whatever its version, or its URL. A package that is fetched from another index (`--registry`,
+ * `--index-url`, their variables) is not. It says who published a server, not that it is harmless.
+ * @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function isOfficial(config: ServerConfig, registry: { servers: JsonObject[] }): boolean;
 /** How a recording is replayed. */
 export interface ReplayOptions {
   /** Which server of the recording; may be left out where it has only one. */

@@ -15,6 +15,7 @@ const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
 const questions = require('./lib/questions.js');
 const { contained, fill } = require('./lib/letters.js');
+const { REGISTRY, isOfficial, registryFetcher } = require('./lib/official-registry.js');
 const { replayServer } = require('./lib/replay-server.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { TaskHandle, TELL } = require('./lib/task-handle.js');
@@ -591,6 +592,11 @@ class McpManager extends EventEmitter {
     await this.#ask('logout', { server }, options);
   }
 
+  /** For `fetchOfficialRegistry`. */
+  [REGISTRY](payload, options) {
+    return this.#ask('officialRegistry', payload, options);
+  }
+
   // ── letters ────────────────────────────────────────────────────────────────────────────────────────────
   #list(verb, options) {
     check.optionalObject(options, 'options');
@@ -790,4 +796,6 @@ exports.BridgeSessions = BridgeSessions;
 exports.servedSession = servedSession;
 exports.BoundedUuidSet = bridge.BoundedUuidSet;
 exports.getBridgeDisabledReason = bridge.getBridgeDisabledReason;
+exports.fetchOfficialRegistry = registryFetcher(McpManager);
+exports.isOfficial = isOfficial;
 exports.version = version;

@@ -153,6 +153,8 @@ const FUNCTIONS = [
   'windowsCommand',
   'partitionCalls',
   'importConfig',
+  'fetchOfficialRegistry',
+  'isOfficial',
   'replayServer',
   'isServerAllowed',
   'serverSignature',

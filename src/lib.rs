@@ -20,6 +20,7 @@ pub mod json_scan;
 pub mod jsonrpc;
 pub mod manager;
 pub mod name;
+pub mod official;
 pub mod permission;
 pub mod protocol;
 pub mod recorder;

@@ -15,7 +15,9 @@ use crate::config::settings;
 use crate::config::verdict;
 use crate::config::windows_command as windows;
 use crate::error::{ErrorCode, McpError};
+use crate::json_scan;
 use crate::name;
+use crate::official::Officials;
 use crate::permission::{PermissionRules, RuleSet, Verdict, decide_full_name};
 use crate::protocol::classify::{Classifier, OwnNames};
 use crate::unicode::{self, Mode};
@@ -159,6 +161,28 @@ pub fn is_server_allowed(name: String, config: String, policy: String) -> napi::
 pub fn server_signature(config: String) -> napi::Result<Option<String>> {
     let definition: Definition = serde_json::from_str(&config).map_err(|_| not_an_object("config"))?;
     Ok(verdict::definition_signature(&definition))
+}
+
+/// What is in the official registry.
+#[napi]
+pub struct NativeOfficials {
+    officials: Officials,
+}
+
+#[napi]
+impl NativeOfficials {
+    /// Reads entries: JSON text of an array.
+    #[napi(constructor, catch_unwind)]
+    pub fn new(servers: String) -> Self {
+        Self { officials: Officials::read(json_scan::elements(&servers)) }
+    }
+
+    /// Whether a definition (JSON text) is in it.
+    #[napi(catch_unwind)]
+    pub fn covers(&self, config: String) -> napi::Result<bool> {
+        let definition: Definition = serde_json::from_str(&config).map_err(|_| not_an_object("config"))?;
+        Ok(self.officials.covers(&definition))
+    }
 }
 
 /// The servers of another product's file, as JSON text of `{servers, warnings}`.

@@ -18,6 +18,7 @@ use crate::config::spec::{ProxyChoice, StartPolicy, Timeouts, TlsSpec};
 use crate::deadline::Limits;
 use crate::environment::Environment;
 use crate::error::TimeoutKind;
+use crate::official::Known;
 use crate::protocol::classify::Classifier;
 use crate::recorder::Recorder;
 use crate::transport::authorizer::Authorizer;
@@ -160,6 +161,8 @@ pub struct ConnectionSettings {
     pub account: Option<Arc<dyn Authorizer>>,
     /// Who writes down what is said (BEY-08).
     pub recorder: Option<Arc<Recorder>>,
+    /// The official registry, where the host wants it in the status (SEC-05).
+    pub officials: Option<Arc<Known>>,
     /// The policy that every attempt to connect passes.
     pub gate: Gate,
 }

@@ -154,6 +154,8 @@ impl<'a> Snapshot<'a> {
         if self.shared.skips_verification() {
             status.insert("tlsVerified".into(), json!(false));
         }
+        let officials = self.shared.settings.officials.as_ref().and_then(|known| known.get());
+        put(&mut status, "official", officials.and_then(|officials| officials.lists(spec)));
         if let Some(error) = &view.error {
             put_error(&mut status, error);
         }

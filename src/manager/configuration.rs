@@ -75,6 +75,7 @@ impl Manager {
             self.apply().await?;
             self.watch();
             self.fetch_connectors();
+            self.fetch_official();
         }
         Ok(())
     }

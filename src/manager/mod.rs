@@ -11,6 +11,7 @@ mod crowding;
 mod late_writes;
 mod listing;
 mod login_wishes;
+mod official;
 pub mod options;
 mod outputs;
 mod persist;

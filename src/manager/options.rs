@@ -1,5 +1,6 @@
 //! The options of a manager: read once, field by field, so that a mistake names the option.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,9 @@ use crate::connection::settings::{Clocks, ConnectionSettings, ShellEnvironment};
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
+use crate::json_scan;
+use crate::official::fetch::OFFICIAL;
+use crate::official::{Known, Officials};
 use crate::permission::PermissionRules;
 use crate::protocol::capability::{ClientFeatures, ClientIdentity};
 use crate::protocol::classify::{Classifier, OwnNames};
@@ -62,6 +66,8 @@ pub struct Options {
     pub audit: Option<audit::Target>,
     /// Where messages are written down (BEY-08).
     pub record_to: Option<PathBuf>,
+    /// Address of the registry that is asked for in the background (SEC-05).
+    pub fetch_official: Option<String>,
     /// Whether arguments of calls are written there, without secrets; default false.
     pub audit_arguments: bool,
     /// Roots as URIs; `None` means the working directory.
@@ -150,6 +156,7 @@ const KNOWN: &[&str] = &[
     "shellEnv",
     "stderr",
     "recordTo",
+    "officialRegistry",
     "pinTools",
     "onPermission",
     "onElicitation",
@@ -353,6 +360,7 @@ impl Options {
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
             audit_arguments: take(&members, "auditArguments")?.unwrap_or(false),
+            fetch_official: registry_address(&members),
             record_to: take::<String>(&members, "recordTo")?.map(|path| cwd.join(path)),
             roots: take(&members, "roots")?,
             connection,
@@ -577,6 +585,7 @@ fn connection_settings(
         proxy: proxy(members)?,
         account: None,
         recorder: None,
+        officials: officials(members)?,
         gate: Gate::new(Vec::new(), ""),
     })
 }
@@ -627,6 +636,29 @@ impl TlsOption {
             insecure_skip_verify: self.insecure_skip_verify,
         }
     }
+}
+
+/// The option `officialRegistry`: `"fetch"`, what was fetched, or `false`.
+fn officials(members: &Members<'_>) -> Result<Option<Arc<Known>>, McpError> {
+    let text = members.get("officialRegistry").map_or("false", |raw| raw.get());
+    match (text, json_scan::pick(text, ["servers"])) {
+        ("false" | "null", _) => Ok(None),
+        _ if registry_address(members).is_some() => Ok(Some(Arc::default())),
+        (_, [Some(servers)]) if servers.starts_with('[') => {
+            Ok(Some(Arc::new(Known::with(Officials::read(json_scan::elements(servers))))))
+        }
+        _ => Err(invalid("officialRegistry", "expected \"fetch\", {url}, {servers} or false")),
+    }
+}
+
+/// Which registry is asked for: `"fetch"` the official one, `{url}` another.
+fn registry_address(members: &Members<'_>) -> Option<String> {
+    let text = members.get("officialRegistry")?.get();
+    if text == "\"fetch\"" {
+        return Some(OFFICIAL.to_owned());
+    }
+    let [url] = json_scan::pick(text, ["url"]);
+    url.and_then(json_scan::decode).filter(|url| !url.is_empty()).map(Cow::into_owned)
 }
 
 /// The option `proxy`: a URL, or `false` for none.

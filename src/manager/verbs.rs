@@ -340,6 +340,7 @@ impl Manager {
             "readResource" | "subscribe" | "complete" | "setLogLevel" | "setRoots" | "request" => {
                 self.run_protocol(verb, payload, listeners).await
             }
+            "officialRegistry" => Ok(self.official_registry(read(payload)?).await?.to_json().into()),
             other => Err(McpError::new(ErrorCode::Internal, format!("no verb {other}"))),
         }
     }

@@ -1,0 +1,40 @@
+//! The official registry of MCP servers: which packages and addresses stand in it (SEC-05).
+//!
+//! Owns: the pages over the network and on disk, and the question whether a definition is listed. Being listed says who
+//! published a server, not that it is harmless.
+
+mod address;
+mod cache;
+pub mod fetch;
+mod listing;
+pub mod package;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, RwLock};
+
+pub use listing::Officials;
+
+use crate::runtime::{read, write};
+
+/// The registry of a manager, once it is there.
+#[derive(Debug, Default)]
+pub struct Known(RwLock<Option<Arc<Officials>>>);
+
+impl Known {
+    /// A registry that the host brought along.
+    pub fn with(officials: Officials) -> Self {
+        Self(RwLock::new(Some(Arc::new(officials))))
+    }
+
+    /// It has come.
+    pub fn set(&self, officials: Officials) {
+        *write(&self.0) = Some(Arc::new(officials));
+    }
+
+    /// What is known of it.
+    pub fn get(&self) -> Option<Arc<Officials>> {
+        read(&self.0).clone()
+    }
+}
