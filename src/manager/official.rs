@@ -43,11 +43,8 @@ impl Manager {
 
     /// Starts to ask for the registry where the host wants it in the status; nobody waits for it.
     pub(super) fn fetch_official(&self) {
-        let (Some(known), Some(url)) =
-            (self.options.connection.officials.clone(), self.options.fetch_official.clone())
-        else {
-            return;
-        };
+        let Some(known) = self.options.connection.officials.clone() else { return };
+        let Some(url) = known.address().map(str::to_owned) else { return };
         let request = ListRequest { url: Some(url), max_age_ms: None };
         let manager = Weak::clone(&self.this);
         let mut closing = self.closing.subscribe();

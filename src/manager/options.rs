@@ -66,8 +66,6 @@ pub struct Options {
     pub audit: Option<audit::Target>,
     /// Where messages are written down (BEY-08).
     pub record_to: Option<PathBuf>,
-    /// Address of the registry that is asked for in the background (SEC-05).
-    pub fetch_official: Option<String>,
     /// Whether arguments of calls are written there, without secrets; default false.
     pub audit_arguments: bool,
     /// Roots as URIs; `None` means the working directory.
@@ -360,7 +358,6 @@ impl Options {
                 .unwrap_or_else(|| IDE_TOOLS.map(str::to_owned).to_vec()),
             audit: audit_target(&members, &callbacks, &cwd)?,
             audit_arguments: take(&members, "auditArguments")?.unwrap_or(false),
-            fetch_official: registry_address(&members),
             record_to: take::<String>(&members, "recordTo")?.map(|path| cwd.join(path)),
             roots: take(&members, "roots")?,
             connection,
@@ -643,7 +640,7 @@ fn officials(members: &Members<'_>) -> Result<Option<Arc<Known>>, McpError> {
     let text = members.get("officialRegistry").map_or("false", |raw| raw.get());
     match (text, json_scan::pick(text, ["servers"])) {
         ("false" | "null", _) => Ok(None),
-        _ if registry_address(members).is_some() => Ok(Some(Arc::default())),
+        _ if let Some(url) = registry_address(members) => Ok(Some(Arc::new(Known::at(url)))),
         (_, [Some(servers)]) if servers.starts_with('[') => {
             Ok(Some(Arc::new(Known::with(Officials::read(json_scan::elements(servers))))))
         }

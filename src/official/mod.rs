@@ -20,21 +20,34 @@ use crate::runtime::{read, write};
 
 /// The registry of a manager, once it is there.
 #[derive(Debug, Default)]
-pub struct Known(RwLock<Option<Arc<Officials>>>);
+pub struct Known {
+    address: Option<String>,
+    officials: RwLock<Option<Arc<Officials>>>,
+}
 
 impl Known {
     /// A registry that the host brought along.
     pub fn with(officials: Officials) -> Self {
-        Self(RwLock::new(Some(Arc::new(officials))))
+        Self { address: None, officials: RwLock::new(Some(Arc::new(officials))) }
+    }
+
+    /// A registry that has to be fetched from there.
+    pub fn at(address: String) -> Self {
+        Self { address: Some(address), officials: RwLock::default() }
+    }
+
+    /// Where it has to be fetched from, if it has.
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
     }
 
     /// It has come.
     pub fn set(&self, officials: Officials) {
-        *write(&self.0) = Some(Arc::new(officials));
+        *write(&self.officials) = Some(Arc::new(officials));
     }
 
     /// What is known of it.
     pub fn get(&self) -> Option<Arc<Officials>> {
-        read(&self.0).clone()
+        read(&self.officials).clone()
     }
 }
