@@ -276,7 +276,11 @@ describe('how requests are matched', () => {
       }
       expect(texts).toEqual(['first', 'second', 'second', 'second']);
       expect(await ask(manager, { a: 2 })).toBe('other');
-      await manager.callTool('mcp__s__t', { a: 2 }, { meta: { traceparent: 'x' } });
+      await manager.callTool(
+        'mcp__s__t',
+        { a: 2 },
+        { meta: { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' } },
+      );
       const own = await caught(manager.callTool('mcp__s__t', { a: 2 }, { meta: { own: 1 } }));
       expect(own).toMatchObject({ code: 'RPC_ERROR' });
     });
