@@ -123,13 +123,14 @@ export interface OAuthConfig {
   };
 }
 
-/** A server over Streamable HTTP; where that is refused, over the older event stream (see `transport` of the status). */
-export interface HttpServerConfig extends CommonServerConfig {
-  /** May be left out when `url` is there. */
-  type?: 'http' | 'streamable-http';
-  /** `https://` or `http://` URL without user name and password. */
+/** What servers behind a URL have in common. */
+export interface RemoteServerConfig extends CommonServerConfig {
+  /** URL without user name and password: `https://` or `http://`, of a WebSocket `wss://` or `ws://`. */
   url: string;
-  /** Headers of every request; their values never show in reports, logs and errors. With `Authorization` no login starts. */
+  /**
+   * Headers of every request, of a WebSocket those of its upgrade; their values never show in reports, logs and errors.
+   * With `Authorization` no login starts.
+   */
   headers?: Record<string, string>;
   /**
    * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
@@ -138,27 +139,23 @@ export interface HttpServerConfig extends CommonServerConfig {
    * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
    */
   headersHelper?: string | string[];
-  /** How to log in; `false` never does. Default: by what the server says of itself. */
+  /**
+   * How to log in where a request is answered with 401; `false` never does. Default: by what the server says of itself,
+   * a WebSocket's at the `https` address of its URL.
+   */
   oauth?: OAuthConfig | false;
 }
 
+/** A server over Streamable HTTP; where that is refused, over the older event stream (see `transport` of the status). */
+export interface HttpServerConfig extends RemoteServerConfig {
+  /** May be left out when `url` is there. */
+  type?: 'http' | 'streamable-http';
+}
+
 /** A server over HTTP with server-sent events, the way of 2024-11-05. */
-export interface SseServerConfig extends CommonServerConfig {
+export interface SseServerConfig extends RemoteServerConfig {
   /** Kind of transport. */
   type: 'sse';
-  /** URL of the event stream. */
-  url: string;
-  /** Headers of every request; their values never show in reports, logs and errors. With `Authorization` no login starts. */
-  headers?: Record<string, string>;
-  /**
-   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
-   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
-   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
-   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
-   */
-  headersHelper?: string | string[];
-  /** How to log in; `false` never does. Default: by what the server says of itself. */
-  oauth?: OAuthConfig | false;
 }
 
 /** A server that runs as a child process and speaks over its standard input and output. */
@@ -178,22 +175,9 @@ export interface StdioServerConfig extends CommonServerConfig {
 }
 
 /** A server behind a WebSocket: sub-protocol `mcp`, one message per text frame. */
-export interface WebSocketServerConfig extends CommonServerConfig {
+export interface WebSocketServerConfig extends RemoteServerConfig {
   /** Kind of transport. */
   type: 'ws';
-  /** `wss://` or `ws://` URL without user name and password. */
-  url: string;
-  /** Headers of the upgrade request; their values never show in reports, logs and errors. With `Authorization` no login starts. */
-  headers?: Record<string, string>;
-  /**
-   * Command whose output, a JSON object of strings, gives further headers; they win over `headers`. An array, or a text
-   * that is split by quoting rules only; no shell is involved. It runs for each connection (10 s at most, with the
-   * server's name and URL in `CLAUDE_CODE_MCP_SERVER_NAME` and `CLAUDE_CODE_MCP_SERVER_URL`) and once more when the
-   * server answers with 401 or 403. Its output never shows. A failure: `AUTH_FAILED`.
-   */
-  headersHelper?: string | string[];
-  /** How to log in where the upgrade is answered with 401; `false` never does. Default: by what the server says of itself, at the `https` address of its URL. */
-  oauth?: OAuthConfig | false;
 }
 
 /** An editor with an event stream. */

@@ -18,6 +18,7 @@ import {
   type Json,
   type McpManagerOptions,
   type PermissionAnswer,
+  type RemoteServerConfig,
   type ServerStatus,
   type Tool,
   type ToolResult,
@@ -25,6 +26,14 @@ import {
 import type { ReactElement } from 'react';
 import { McpConnectionProvider, useMcpServers, useMcpToggle } from 'mcp-switchboard/react';
 import { command, start, type ZooAnimal } from 'mcp-switchboard/zoo';
+
+/** What servers behind a URL share can be kept apart from how they are reached. */
+const remote: RemoteServerConfig = {
+  url: 'https://mcp.example.com',
+  headers: { 'X-Team': 'a' },
+  oauth: false,
+};
+export const reached: McpManagerOptions['servers'] = { a: remote, b: { ...remote, type: 'sse' } };
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <A, B>(answer: Equal<A, B>): void => void answer;
