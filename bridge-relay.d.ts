@@ -27,6 +27,11 @@ export interface BridgeRelayOptions {
   allowedOrigins?: string[];
   /** Values of `Host` that are answered. Default: all; on a loopback address only those of loopback. */
   allowedHosts?: string[];
+  /**
+   * Whether an address is not listened to after ten failures in a minute. Default `true`. Behind a proxy, where all
+   * requests come from one address, let the proxy limit them and switch this off.
+   */
+  limitFailures?: boolean;
   /** Shortest time without a sign of life after which an agent counts as gone, in ms. Default three heartbeats. */
   leaseMs?: number;
   /** Largest message in bytes. Default 16 777 216 (16 MiB). Above it: status 413. */

@@ -1,5 +1,6 @@
 /** Remote control (BRG-01 to BRG-07) against the reference relay, over real sockets. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { BridgeRelay } from 'mcp-switchboard/bridge-relay';
 import { BoundedUuidSet, getBridgeDisabledReason, type JsonObject } from '..';
 import { bridgeFor, cuttingProxy, relayFor, TOKENS } from './bridge-world';
 import { caught, eventually } from './harness';
@@ -76,6 +77,44 @@ describe.each(['v1', 'v2'] as const)('%s', (version) => {
     expect(states).toContain('reconnecting');
     expect(bridge.sequence).toBe(COUNT);
   }, 120_000);
+
+  test('BRG-05 a relay that restarted without memory goes on where both stand', async () => {
+    const first = await relayFor();
+    const { bridge, users } = bridgeFor({ baseUrl: first.url, version, heartbeatMs: 100 });
+    await bridge.connect();
+    await bridge.send({ type: 'x', n: 1 });
+    for (const text of ['a', 'b']) first.relay.session('s1').send(user(text));
+    await eventually(() => users.length === 2);
+    await first.relay.close();
+    const second = new BridgeRelay({ tokens: TOKENS });
+    const messages = received(second);
+    for (const text of ['c', 'd', 'e']) second.session('s1').send(user(text));
+    await second.listen(first.port);
+    onTestFinished(() => second.close());
+    await bridge.send({ type: 'x', n: 2 });
+    await eventually(() => users.length === 5, 20_000);
+    expect(users.map((message: any) => message.message.content)).toEqual(['a', 'b', 'c', 'd', 'e']);
+    expect(messages.map(({ n }) => n)).toEqual([2]);
+    expect(bridge.sequence).toBe(5);
+  }, 60_000);
+
+  test('BRG-02 a slow host makes the relay wait; nothing is dropped', async () => {
+    const { relay, url } = await relayFor();
+    const seen: number[] = [];
+    const { bridge } = bridgeFor({
+      baseUrl: url,
+      version,
+      maxQueuedMessages: 4,
+      onUserMessage: async (message: any) => {
+        seen.push(Number(message.message.content));
+        if (seen.length % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      },
+    });
+    for (let n = 0; n < 3000; n += 1) relay.session('s1').send(user(String(n)));
+    await bridge.connect();
+    await eventually(() => seen.length >= 3000, 60_000);
+    expect(seen).toEqual(Array.from({ length: 3000 }, (_, n) => n));
+  }, 90_000);
 
   test('BRG-05 a second instance takes the session over: BRIDGE_EPOCH ends the first', async () => {
     const { relay, url } = await relayFor();
@@ -344,6 +383,32 @@ describe('what goes wrong', () => {
     await bridge.send({ type: 'x' });
     expect(forced).toEqual([false, true]);
     expect(tokens.size).toBe(2);
+  });
+
+  test('BRG-06 a getAuthToken that throws or hangs is asked again; null is a no', async () => {
+    const { url } = await relayFor();
+    let asked = 0;
+    const patient = bridgeFor({
+      baseUrl: url,
+      callbackTimeoutMs: 200,
+      getAuthToken: () => {
+        asked += 1;
+        if (asked === 1) throw new Error('offline');
+        return asked === 2 ? new Promise(() => {}) : TOKENS.agent;
+      },
+    });
+    await patient.bridge.connect();
+    expect(asked).toBe(3);
+    const { bridge } = bridgeFor({ baseUrl: url, sessionId: 's2', getAuthToken: () => null });
+    expect((await caught(bridge.connect())).code).toBe('BRIDGE_AUTH_FAILED');
+    const never = bridgeFor({
+      baseUrl: url,
+      sessionId: 's3',
+      connectTimeoutMs: 300,
+      getAuthToken: () => Promise.reject(new Error('still offline')),
+    });
+    const error = await caught(never.bridge.connect());
+    expect([error.code, error.message]).toEqual(['BRIDGE_CLOSED', expect.stringContaining('still offline')]);
   });
 
   test('BRG-06 each bridge has its own token', async () => {

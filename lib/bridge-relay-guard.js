@@ -25,13 +25,15 @@ class Guard {
   #origins;
   #hosts;
   #failures = new Map();
+  #limits;
 
-  constructor({ authorize, tokens, allowedOrigins = [], allowedHosts }) {
+  constructor({ authorize, tokens, allowedOrigins = [], allowedHosts, limitFailures = true }) {
     if (typeof authorize !== 'function' && (typeof tokens !== 'object' || tokens === null))
       throw new TypeError(
         'options: expected authorize or tokens, so that not everybody may control an agent',
       );
     this.#authorize = authorize ?? byTokens(tokens);
+    this.#limits = limitFailures;
     this.#origins = new Set(allowedOrigins);
     this.#hosts = allowedHosts === undefined ? undefined : new Set(allowedHosts);
   }
@@ -63,6 +65,7 @@ class Guard {
   }
 
   #remember(address) {
+    if (!this.#limits) return;
     const known = this.#failures.get(address);
     if (known !== undefined && Date.now() - known.since < WINDOW_MS) {
       known.count += 1;

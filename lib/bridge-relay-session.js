@@ -48,6 +48,11 @@ class Log {
     return this.#kept[number - this.#first];
   }
 
+  /** Gives what waits other numbers, from this one on. */
+  renumber(first) {
+    this.#first = first;
+  }
+
   /** Forgets everything up to a number. */
   forget(number) {
     const count = Math.min(Math.max(number - this.#first + 1, 0), this.#kept.length);
@@ -65,6 +70,8 @@ class RelaySession extends EventEmitter {
   #fromAgent = new Log();
   #epoch = 0;
   #owner;
+  /** Whether an agent has said where it stands. */
+  #placed = false;
   #past = new Set();
   #readers = new Set();
   #lease;
@@ -141,6 +148,7 @@ class RelaySession extends EventEmitter {
     // Who has been here before does not take the session back.
     if (this.#past.has(instance) || (epoch > 0 && other)) throw superseded();
     if (other) this.#supersede();
+    this.#recall(from);
     const acknowledged =
       other || this.#owner === undefined ? Math.max(next - 1, 0) : this.#owner.acknowledged;
     this.#epoch = Math.max(this.#epoch, epoch) + 1;
@@ -202,6 +210,7 @@ class RelaySession extends EventEmitter {
   /** The same in the first version, where opening the stream is what registers. */
   readV1({ instance }, reader) {
     if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
+    this.#recall(reader.next);
     this.#claimV1(instance, true);
     this.#endReaders('replaced');
     return this.#add(reader);
@@ -227,6 +236,13 @@ class RelaySession extends EventEmitter {
       leave: () => this.#readers.delete(entry),
       aliveMs: Math.min(Math.max(this.#owner.heartbeatMs, 10), 15_000),
     };
+  }
+
+  /** Numbers are for ever: a relay that has lost its memory goes on where the agent stands. */
+  #recall(from) {
+    const lost = !this.#placed && from > 1;
+    if (lost || from > this.#toAgent.last + 1) this.#toAgent.renumber(from);
+    this.#placed = true;
   }
 
   #claimV1(instance, opens, first = 1) {

@@ -215,13 +215,20 @@ impl Bridge {
         let (id, uuid) = (ids::uuid(), ids::uuid());
         let (answer, answered) = oneshot::channel();
         let (waiter, acknowledged) = oneshot::channel();
-        if lock(&shared.core).questions.len() >= shared.options.max_queued {
-            return Err(crowded(shared.options.max_queued));
+        {
+            let mut core = lock(&shared.core);
+            if core.questions.len() >= shared.options.max_queued {
+                return Err(crowded(shared.options.max_queued));
+            }
+            // Before it is sent: the answer may be quick.
+            core.questions.insert(id.clone(), answer);
         }
-        lock(&shared.core).questions.insert(id.clone(), answer);
-        let open = OpenQuestion { shared: Arc::clone(shared), id: id.clone() };
-        shared.push(&uuid, message::permission_question(&uuid, &id, request), waiter)?;
-        Ok((open, acknowledged, answered))
+        let question = message::permission_question(&uuid, &id, request);
+        if let Err(error) = shared.push(&uuid, question, waiter) {
+            lock(&shared.core).questions.remove(&id);
+            return Err(error);
+        }
+        Ok((OpenQuestion { shared: Arc::clone(shared), id }, acknowledged, answered))
     }
 
     /// Sends what is queued, for a moment, gives the session up and ends.
