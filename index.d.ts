@@ -762,8 +762,12 @@ export interface ApprovalRequest {
   config: ServerConfig;
   /** The definition that was approved earlier, where it has changed since. */
   changedSince?: ServerConfig;
-  /** What to know before approving: `unpinned` packages, `loaderVariable`s, `variable`s of this machine that go in. */
-  warnings: { code: 'unpinned' | 'loaderVariable' | 'variable'; message: string }[];
+  /**
+   * What to know before approving: `unpinned` packages, `loaderVariable`s, `dangerous` commands (rights of others, removal,
+   * shell code, the network, places of secrets; mcp:SEC-11), `variable`s of this machine that go in. The whole `config` is
+   * what runs, with the rights of this program.
+   */
+  warnings: { code: 'unpinned' | 'loaderVariable' | 'dangerous' | 'variable'; message: string }[];
   /** Aborts when the answer is no longer wanted. */
   signal: AbortSignal;
 }

@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod catalog;
 pub mod lists;
 pub mod liveness;
+mod log_event;
 pub mod login_wish;
 pub mod manifest;
 pub mod pool;
@@ -540,7 +541,8 @@ impl ServerListener for ClientListener {
     }
 
     fn log(&self, level: &str, logger: Option<&str>, data: &str) {
-        let (members, removed) = status::log_members("protocol", level, logger, data, &self.shared.secrets());
+        let (members, removed) =
+            log_event::log_members("protocol", level, logger, data, &self.shared.secrets());
         self.shared.emit("log", &members, None);
         self.shared.tell_hidden("a log message", removed);
     }
@@ -549,7 +551,7 @@ impl ServerListener for ClientListener {
         let mut data = String::new();
         push_string(&mut data, line);
         // What terminals do with escapes is no secret: nothing is told of those.
-        let (members, _) = status::log_members("stderr", "info", None, &data, &self.shared.secrets());
+        let (members, _) = log_event::log_members("stderr", "info", None, &data, &self.shared.secrets());
         self.shared.emit("log", &members, None);
     }
 

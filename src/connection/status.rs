@@ -13,7 +13,6 @@ use crate::error::McpError;
 use crate::jsonrpc::write::push_string;
 use crate::protocol::version::Era;
 use crate::runtime::{read, unix_millis};
-use crate::secret::Redactor;
 use crate::transport::Transport;
 
 /// A public state.
@@ -320,28 +319,4 @@ impl Shared {
         let body = Value::Object(status).to_string();
         self.host.emit(crate::host::HostEvent { name: "status", body, key: None });
     }
-}
-
-/// Members of a `log` event, and how many characters were removed; the text is cleaned and free of secrets.
-pub(super) fn log_members(
-    source: &str,
-    level: &str,
-    logger: Option<&str>,
-    data: &str,
-    redactor: &Redactor,
-) -> (String, usize) {
-    let (cleaned, removed) = match crate::unicode::clean_json(data, crate::unicode::Mode::Strict) {
-        Ok(None) => (data.to_owned(), 0),
-        Ok(Some(cleaned)) => (cleaned.text, cleaned.characters),
-        Err(_) => ("null".to_owned(), 0),
-    };
-    let mut members = format!("\"source\":\"{source}\",\"level\":");
-    push_string(&mut members, &crate::unicode::clean_str_lossy(level));
-    if let Some(logger) = logger {
-        members.push_str(",\"logger\":");
-        push_string(&mut members, &redactor.redact(&crate::unicode::clean_str_lossy(logger)));
-    }
-    members.push_str(",\"data\":");
-    members.push_str(&redactor.redact_json(&cleaned));
-    (members, removed)
 }

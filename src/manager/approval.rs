@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Manager;
-use crate::config::approve::{Decision, Pending, fingerprint, loader_variables};
+use super::approval_warnings::warnings_of;
+use crate::config::approve::{Decision, Pending, fingerprint};
 use crate::config::draft::{Definition, Draft};
 use crate::config::report::Fate;
 use crate::diagnostic::Diagnostic;
@@ -174,7 +175,7 @@ impl Manager {
             "file": file,
             "outsideProject": outside,
             "config": &*draft.definition,
-            "warnings": warnings(&draft.definition),
+            "warnings": warnings_of(&draft.definition),
         });
         if let (Some(before), Some(fields)) = (before, request.as_object_mut()) {
             fields.insert("changedSince".to_owned(), Value::Object(before.clone()));
@@ -236,53 +237,5 @@ impl Manager {
             return Err(self.unknown_server(name));
         }
         Ok(drafts)
-    }
-}
-
-/// What a person should know before approving: floating packages (B-028), variables that load code (B-016),
-/// variables of this machine that go in (B-005).
-fn warnings(definition: &Definition) -> Vec<Value> {
-    let mut found: Vec<(&str, String)> = Vec::new();
-    if let Some(package) = floating_package(definition) {
-        found.push(("unpinned", format!("{package} has no exact version; it may be other code tomorrow")));
-    }
-    for name in loader_variables(definition) {
-        found.push(("loaderVariable", format!("{name} makes programs load other code")));
-    }
-    for name in variables(&Value::Object(definition.clone())) {
-        found.push(("variable", format!("The value of {name} goes in")));
-    }
-    found.into_iter().map(|(code, message)| json!({ "code": code, "message": message })).collect()
-}
-
-/// The package that `npx`, `uvx` and their relatives fetch, if it names no exact version.
-fn floating_package(definition: &Definition) -> Option<String> {
-    let command = definition.get("command")?.as_str()?;
-    let name = command.rsplit(['/', '\\']).next()?.trim_end_matches(".cmd").trim_end_matches(".exe");
-    if !matches!(name, "npx" | "bunx" | "pnpx" | "uvx" | "pipx") {
-        return None;
-    }
-    let args = definition.get("args")?.as_array()?;
-    let package =
-        args.iter().filter_map(Value::as_str).find(|word| !word.starts_with('-') && *word != "run")?;
-    let version = package.trim_start_matches('@').split_once('@').map(|(_, version)| version);
-    let version = version.or_else(|| package.split_once("==").map(|(_, version)| version));
-    let exact = version.is_some_and(|version| {
-        version.starts_with(|c: char| c.is_ascii_digit())
-            && !version.contains(['x', '*', '^', '~', '>', '<', ' '])
-            && version.matches('.').count() >= 2
-    });
-    (!exact).then(|| package.to_owned())
-}
-
-/// Names of variables that a definition refers to, each once.
-fn variables(value: &Value) -> std::collections::BTreeSet<String> {
-    match value {
-        Value::String(text) => {
-            crate::config::expand::expand_env(text, &|_| None).missing.into_iter().collect()
-        }
-        Value::Array(items) => items.iter().flat_map(variables).collect(),
-        Value::Object(fields) => fields.values().flat_map(variables).collect(),
-        _ => std::collections::BTreeSet::new(),
     }
 }

@@ -2,6 +2,7 @@
 //! calls; owns the table of connections.
 
 mod approval;
+mod approval_warnings;
 mod arrivals;
 mod audit;
 mod authorization;

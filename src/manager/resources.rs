@@ -1,9 +1,7 @@
 //! Resources and the rest of the protocol: reading, subscribing, completing, log levels.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Manager;
@@ -17,9 +15,9 @@ use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
 use crate::name::parse_tool_name;
 use crate::protocol::app;
+use crate::protocol::completion::completion_of;
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
 use crate::runtime;
-use crate::unicode::{Mode, clean};
 
 /// Which of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,9 +129,7 @@ impl Manager {
         let params = Params::from_members(members, String::new());
         let text = self.send(&connection, "completion/complete", &params, CallOptions::default()).await?;
         let [completion] = crate::json_scan::pick(&text, ["completion"]);
-        let found = completion.filter(|text| text.starts_with('{'));
-        let found = found.map(|text| visible_values(text).unwrap_or_else(|| text.to_owned()));
-        found.ok_or_else(|| {
+        completion.and_then(completion_of).ok_or_else(|| {
             McpError::new(ErrorCode::ResultInvalid, "the answer to completion/complete has no completion")
                 .on(server)
         })
@@ -210,16 +206,6 @@ fn about_uri(error: McpError, uri: &str) -> McpError {
     }
     let data = RawValue::from_string(serde_json::json!({ "uri": uri }).to_string()).ok();
     error.with(|facts| facts.data = data.map(Arc::from))
-}
-
-/// Completions without those that hold what nobody sees: a value goes back as it is shown, or not at all (SEC-02).
-fn visible_values(completion: &str) -> Option<String> {
-    let hides = |text: &str| !matches!(clean(text, Mode::Invisible), Ok(Cow::Borrowed(_)));
-    let mut value: Value = serde_json::from_str(completion).ok()?;
-    let values = value.get_mut("values")?.as_array_mut()?;
-    let before = values.len();
-    values.retain(|value| !value.as_str().is_some_and(hides));
-    (values.len() < before).then(|| value.to_string())
 }
 
 /// The URI as the server wrote it: what is shown may have been cleaned.

