@@ -6,6 +6,7 @@ const { EventEmitter } = require('node:events');
 const native = require('./binding.js');
 const { version } = require('./package.json');
 const { doctor } = require('./lib/doctor');
+const { BackgroundCalls } = require('./lib/background-calls.js');
 const { CallOptions } = require('./lib/call-options.js');
 const bridge = require('./lib/bridge.js');
 const { BridgeSessions } = require('./lib/bridge-sessions.js');
@@ -13,23 +14,17 @@ const { servedSession } = require('./lib/bridge-served.js');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
-const questions = require('./lib/questions.js');
-const { contained, fill } = require('./lib/letters.js');
+const { callbacksOf, Questions } = require('./lib/questions.js');
+const { contained } = require('./lib/letters.js');
+const { NativeCalls } = require('./lib/native-calls.js');
 const { REGISTRY, isOfficial, registryFetcher } = require('./lib/official-registry.js');
 const { replayServer } = require('./lib/replay-server.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
-const { TaskHandle, TELL } = require('./lib/task-handle.js');
 const { ToolResult } = require('./lib/tool-result.js');
 const { McpView, VIEW } = require('./lib/view.js');
 
-const CANCELLABLE = 1;
-const WANTS_PROGRESS = 2;
+/** Flag of a call: somebody hears of its end. */
 const WANTS_CALLS = 4;
-/** Letters are taken in turns, so that a flood never holds the event loop for long. */
-const nextTurn = setImmediate;
-const endOfTurn = Promise.resolve();
-/** Longest timer Node knows: it only keeps the process alive while calls are open. */
-const FOREVER = 2 ** 31 - 1;
 
 /** Managers of this environment that may own processes; ended synchronously when it exits. */
 const alive = new Set();
@@ -37,72 +32,42 @@ process.on('exit', () => {
   for (const close of alive) close();
 });
 
-/** Managers with open calls: nothing else may hold them while a caller waits. */
-const busy = new Set();
+/** Holds nothing but the native half: a manager that is forgotten has to be collected. */
+const closer = (half) => () => half.closeNow();
 
 class McpManager extends EventEmitter {
   #native;
-  #open = new Map();
-  #nextId = 1;
-  #callbacks;
-  #questions = new Map();
   #calls;
+  #callbacks;
+  #questions = new Questions();
+  #callOptions;
   #toolErrors;
-  #keepAlive;
-  #timer;
-  #flushDue = false;
-  #endTurn = () => {
-    this.#flushDue = false;
-    if (!native.endTurn() || this.#looking) return;
-    this.#looking = true;
-    nextTurn(this.#look);
-  };
-  #looking = false;
-  /** An answer that comes within microseconds is looked for turn by turn, which is sooner than any waking up. */
-  #look = () => {
-    const found = this.#native.look();
-    this.#looking = found !== false;
-    if (found === false) return;
-    nextTurn(this.#look);
-    if (found !== true) this.#take(found);
-  };
+  #background;
   #closed;
   #exit;
   #sdk;
   #views = new Map();
-  /** Handles of calls in the background that have not ended, by number: their listeners hear of the end. */
-  #tasks = new Map();
-  /** All handles that somebody may still hold, by number. */
-  #handles = new Map();
-  /** Who hears of progress after the call itself has got its handle, by number of the call. */
-  #later = new Map();
-  /** Callbacks of logins under way, by number. */
-  #logins = new Map();
-  #nextLogin = 1;
 
   constructor(options = {}) {
     check.options(options);
     super();
-    const callbacks = questions.callbacksOf(options);
+    const callbacks = callbacksOf(options);
     this.#callbacks = options;
-    this.#calls = new CallOptions(options.traceContext, (message) =>
+    this.#callOptions = new CallOptions(options.traceContext, (message) =>
       this.#diagnose('TRACE_CONTEXT_INVALID', message),
     );
     this.#toolErrors = options.toolErrors ?? 'throw';
-    this.#keepAlive = options.keepAlive === true;
     const text = check.json({ ...options, callbacks }, 'options');
-    // Weakly, so that a forgotten manager can be collected together with its servers.
-    const self = new WeakRef(this);
-    const ring = (delivery) => self.deref()?.#take(delivery);
-    const half = errors.guard(() => new native.NativeManager(text, ring));
+    const make = (ring) => new native.NativeManager(text, ring);
+    this.#calls = new NativeCalls(make, (letter) => this.#receive(letter), McpManager);
+    this.#calls.held = options.keepAlive === true;
+    const half = this.#calls.native;
     this.#native = half;
+    this.#background = new BackgroundCalls(this.#calls, (handle) => this.#ask('cancelTask', { handle }));
     this.#sdk = new SdkServers(half);
-    this.#timer = setInterval(() => {}, FOREVER);
-    if (!this.#keepAlive) this.#timer.unref();
-    this.#exit = () => half.closeNow();
+    this.#exit = closer(half);
     alive.add(this.#exit);
-    const left = { exit: this.#exit, timer: this.#timer, orphans: this.#sdk.orphans };
-    collected.register(this, left, this.#exit);
+    collected.register(this, { exit: this.#exit, orphans: this.#sdk.orphans }, this.#exit);
   }
 
   // ── configuration ──────────────────────────────────────────────────────────────────────────────────────
@@ -294,14 +259,14 @@ class McpManager extends EventEmitter {
     if (args !== undefined) check.object(args, 'args');
     if (options !== undefined) check.callOptions(options);
     const text = args === undefined ? '{}' : check.json(args, 'args');
-    const outcome = await this.#send(options, (id, flags) =>
+    const outcome = await this.#calls.send(options, (id, flags) =>
       this.#native.callTool(
         id,
         named ? undefined : tool.server,
         named ? tool : tool.tool,
         text,
-        this.#calls.text(options),
-        flags,
+        this.#callOptions.text(options),
+        flags | this.#flags(),
       ),
     );
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.callTool);
@@ -328,7 +293,7 @@ class McpManager extends EventEmitter {
       server: named ? undefined : tool.server,
       tool: named ? tool : tool.tool,
       arguments: args ?? {},
-      options: this.#calls.limits(options),
+      options: this.#callOptions.limits(options),
       ttlMs: options?.ttlMs,
     };
     return this.#handle(await this.#ask('startTool', payload, options, true), args ?? {}, options);
@@ -339,7 +304,7 @@ class McpManager extends EventEmitter {
     check.string(taskId, 'taskId');
     if (options !== undefined) check.callOptions(options);
     check.optionalString(options?.tool, 'options.tool');
-    const payload = { server, task: taskId, tool: options?.tool, options: this.#calls.limits(options) };
+    const payload = { server, task: taskId, tool: options?.tool, options: this.#callOptions.limits(options) };
     return this.#handle(await this.#ask('resumeTask', payload, options), {}, options);
   }
 
@@ -348,51 +313,11 @@ class McpManager extends EventEmitter {
     return this.#ask('listTasks', { server }, options);
   }
 
-  /** The one handle of a call in the background. */
   #handle(seen, input, options) {
-    const number = seen.handle;
-    const known = this.#handles.get(number)?.deref();
-    if (known !== undefined) return known;
-    const handle = new TaskHandle(seen, {
-      result: (id, own) => this.#taskResult(id, own),
-      finish: async (outcome) => {
-        // Kept here from now on.
-        this.#native.forgetTask(number);
-        const result = await this.#afterToolUse(new ToolResult(outcome), outcome.input ?? input);
-        return this.#judged(result, options, handle.result);
-      },
-      cancel: (id) => this.#ask('cancelTask', { handle: id }),
+    return this.#background.handle(seen, async (outcome, caller) => {
+      const result = await this.#afterToolUse(new ToolResult(outcome), outcome.input ?? input);
+      return this.#judged(result, options, caller);
     });
-    const weak = new WeakRef(handle);
-    this.#handles.set(number, weak);
-    if (!seen.done) this.#tasks.set(number, handle);
-    // What was told before anybody listened.
-    const now = this.#native.taskState(number);
-    if (now !== null) this.#told(JSON.parse(now));
-    const [half, handles] = [this.#native, this.#handles];
-    forgotten.register(handle, () => {
-      if (handles.get(number) !== weak) return;
-      handles.delete(number);
-      half.forgetTask(number);
-    });
-    return handle;
-  }
-
-  async #taskResult(handle, options) {
-    check.optionalObject(options, 'options');
-    const outcome = await this.#send(options, (id, flags) => this.#native.taskResult(id, handle, flags));
-    if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.#taskResult);
-    return outcome;
-  }
-
-  /** What has become of a call in the background. */
-  #told(seen) {
-    const handle = this.#handles.get(seen.handle)?.deref();
-    if (seen.done) {
-      this.#tasks.delete(seen.handle);
-      for (const [id, { handle: of }] of this.#later) if (of === seen.handle) this.#later.delete(id);
-    }
-    if (handle !== undefined) contained("a listener of a task's 'status'", () => handle[TELL](seen));
   }
 
   /** What `hooks.postToolUse` makes of a result; one that throws is reported and ignored (POL-12). */
@@ -453,13 +378,13 @@ class McpManager extends EventEmitter {
     check.string(name, 'name');
     if (options !== undefined) check.callOptions(options);
     const given = check.promptArguments(args);
-    return this.#ask('getPrompt', { name, ...given, options: this.#calls.limits(options) }, options);
+    return this.#ask('getPrompt', { name, ...given, options: this.#callOptions.limits(options) }, options);
   }
 
   async runSlashCommand(line, options) {
     check.string(line, 'line');
     if (options !== undefined) check.callOptions(options);
-    return this.#ask('runSlashCommand', { line, options: this.#calls.limits(options) }, options);
+    return this.#ask('runSlashCommand', { line, options: this.#callOptions.limits(options) }, options);
   }
 
   // ── resources ──────────────────────────────────────────────────────────────────────────────────────────
@@ -479,7 +404,7 @@ class McpManager extends EventEmitter {
     const buffer = options?.blobs === 'buffer';
     const contents = await this.#ask(
       'readResource',
-      { server, uri, buffer, options: this.#calls.limits(options) },
+      { server, uri, buffer, options: this.#callOptions.limits(options) },
       options,
     );
     if (buffer) {
@@ -503,13 +428,19 @@ class McpManager extends EventEmitter {
     if (options !== undefined) check.callOptions(options);
     const [loaded] = await this.#ask(
       'loadSkill',
-      { server, name, options: this.#calls.limits(options) },
+      { server, name, options: this.#callOptions.limits(options) },
       options,
     );
     const read = async (path, bytes, own) => {
       check.string(path, 'path');
       if (own !== undefined) check.callOptions(own);
-      const payload = { server, skill: loaded.skill.uri, path, bytes, options: this.#calls.limits(own) };
+      const payload = {
+        server,
+        skill: loaded.skill.uri,
+        path,
+        bytes,
+        options: this.#callOptions.limits(own),
+      };
       return (await this.#ask('readSkillFile', payload, own))[0];
     };
     return {
@@ -557,7 +488,7 @@ class McpManager extends EventEmitter {
     check.string(method, 'method');
     check.params(params);
     if (options !== undefined) check.callOptions(options);
-    const payload = { server, method, params: params ?? {}, options: this.#calls.limits(options) };
+    const payload = { server, method, params: params ?? {}, options: this.#callOptions.limits(options) };
     const { result, call } = await this.#ask('request', payload, options);
     if (call === undefined || typeof this.#callbacks.hooks?.postToolUse !== 'function') return result;
     const { input, ...names } = call;
@@ -572,13 +503,9 @@ class McpManager extends EventEmitter {
     const { onAuthorizationUrl } = options ?? {};
     check.optionalFunction(onAuthorizationUrl, 'options.onAuthorizationUrl');
     if (onAuthorizationUrl === undefined) return this.#ask('authenticate', { server }, options);
-    const login = this.#nextLogin++;
-    this.#logins.set(login, onAuthorizationUrl);
-    try {
-      return await this.#ask('authenticate', { server, login }, options);
-    } finally {
-      this.#logins.delete(login);
-    }
+    return this.#questions.duringLogin(onAuthorizationUrl, (login) =>
+      this.#ask('authenticate', { server, login }, options),
+    );
   }
 
   async completeAuthorization(server, redirectUrl, options) {
@@ -604,154 +531,52 @@ class McpManager extends EventEmitter {
     return this.#ask(verb, { server: options?.server }, options);
   }
 
-  async #ask(verb, payload, options, goesOn = false) {
+  async #ask(verb, payload, options, goesOn) {
     check.optionalObject(options, 'options');
     const view = options?.[VIEW];
     const text = check.json(view === undefined ? payload : { ...payload, view }, 'arguments');
-    const outcome = await this.#send(
-      options,
-      (id, flags) => this.#native.submit(id, verb, text, flags),
-      goesOn,
-    );
-    if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this[verb] ?? this.#ask);
-    return outcome.value;
+    const caller = this[verb] ?? this.#ask;
+    const submit = (id, flags) => this.#native.submit(id, verb, text, flags | this.#flags());
+    const letter = await this.#calls.send(options, submit, goesOn);
+    if (letter.error !== undefined) throw errors.fromWire(letter.error, caller);
+    return letter.value;
   }
 
-  /**
-   * Numbers a call, starts it, and waits for its letter; `signal` ends the wait at once. One that `goesOn` in the
-   * background is heard of after its letter too.
-   */
-  #send(options, start, goesOn = false) {
-    const signal = options?.signal;
-    if (signal !== undefined) check.signal(signal);
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return void reject(signal.reason);
-      const id = this.#nextId;
-      this.#nextId = id === 0xffffffff ? 1 : id + 1;
-      const call = { resolve, onProgress: options?.onProgress, goesOn, release: undefined };
-      if (signal !== undefined) {
-        const abort = () => {
-          if (!this.#open.has(id)) return;
-          this.#settle(id, call);
-          this.#native.cancel(id);
-          this.#flushSoon();
-          reject(signal.reason);
-        };
-        signal.addEventListener('abort', abort, { once: true });
-        call.release = () => signal.removeEventListener('abort', abort);
-      }
-      if (this.#open.size === 0) {
-        this.#timer.ref();
-        busy.add(this);
-      }
-      this.#open.set(id, call);
-      const flags =
-        (signal === undefined ? 0 : CANCELLABLE) |
-        (call.onProgress === undefined ? 0 : WANTS_PROGRESS) |
-        (this.listenerCount('call') === 0 ? 0 : WANTS_CALLS);
-      start(id, flags);
-      this.#flushSoon();
-    });
+  #flags() {
+    return this.listenerCount('call') === 0 ? 0 : WANTS_CALLS;
   }
 
-  /** At the end of the turn everything that it has sent is written together. */
-  #flushSoon() {
-    if (this.#flushDue) return;
-    this.#flushDue = true;
-    // A reaction of a promise: the cheapest of what runs before the turn ends.
-    endOfTurn.then(this.#endTurn);
-  }
-
-  #settle(id, call) {
-    this.#open.delete(id);
-    call.release?.();
-    if (this.#open.size > 0) return;
-    busy.delete(this);
-    if (!this.#keepAlive) this.#timer.unref();
-  }
-
-  /** Takes a delivery: the JSON text of an array of letters, or letters with large parts beside them. */
-  #take(delivery) {
-    if (typeof delivery === 'string') {
-      for (const letter of JSON.parse(delivery)) this.#receive(letter, undefined);
-      return;
-    }
-    for (const part of delivery.parts) {
-      if (typeof part === 'string') {
-        for (const letter of JSON.parse(part)) this.#receive(letter, undefined);
-      } else {
-        this.#receive(JSON.parse(part.letter), part);
-      }
-    }
-    // The rest comes with the next turn, so that a flood never holds the event loop for long.
-    if (delivery.more) nextTurn(() => this.#take(this.#native.takeLetters()));
-  }
-
-  #receive(letter, part) {
+  /** Letters that answer no call. */
+  #receive(letter) {
     switch (letter.kind) {
-      case 'tool':
-      case 'value':
-      case 'error': {
-        const call = this.#open.get(letter.id);
-        if (call === undefined) return;
-        this.#settle(letter.id, call);
-        if (part !== undefined) fill(letter, part);
-        if (call.goesOn && letter.kind === 'value' && call.onProgress !== undefined)
-          this.#later.set(letter.id, { handle: letter.value.handle, onProgress: call.onProgress });
-        call.resolve(letter);
-        return;
-      }
-      case 'progress': {
-        const call = this.#open.get(letter.id) ?? this.#later.get(letter.id);
-        if (call?.onProgress !== undefined) contained('onProgress', () => call.onProgress(letter.value));
-        return;
-      }
       case 'event':
-        if (letter.name === 'taskStatus') return void this.#told(letter.value);
-        if (letter.name === 'audit') {
-          contained('auditLog', () => this.#callbacks.auditLog(letter.value));
-          return;
-        }
-        if (this.listenerCount(letter.name) > 0) {
-          contained(`a listener of '${letter.name}'`, () => this.emit(letter.name, letter.value));
-        }
-        return;
-      case 'question':
-        void this.#answer(letter);
-        return;
-      case 'sdk':
-        this.#sdk.receive(letter);
-        return;
+        return this.#tell(letter.name, letter.value);
+      case 'question': {
+        const host = letter.view === null ? this.#callbacks : this.#views.get(letter.view);
+        return void this.#questions.put(this.#native, letter, host);
+      }
       case 'withdrawn':
-        this.#questions.get(letter.question)?.abort();
-        this.#questions.delete(letter.question);
+        return this.#questions.withdraw(letter.question);
+      case 'sdk':
+        return this.#sdk.receive(letter);
     }
   }
 
-  async #answer({ question, callback, view, body }) {
-    const controller = new AbortController();
-    this.#questions.set(question, controller);
-    try {
-      const host = view === null ? this.#callbacks : this.#views.get(view);
-      const answer = await questions.ask(callback, host, body, controller.signal, this.#logins);
-      this.#native.answer(question, JSON.stringify(answer) ?? 'null', undefined);
-    } catch (error) {
-      this.#native.answer(question, undefined, errors.describe(error));
-    } finally {
-      this.#questions.delete(question);
-    }
+  #tell(name, value) {
+    if (name === 'taskStatus') return this.#background.told(value);
+    if (name === 'audit') return contained('auditLog', () => this.#callbacks.auditLog(value));
+    if (this.listenerCount(name) > 0) contained(`a listener of '${name}'`, () => this.emit(name, value));
   }
 
   #end() {
-    clearInterval(this.#timer);
+    this.#calls.held = false;
     alive.delete(this.#exit);
     collected.unregister(this.#exit);
   }
 }
 
 /** What a forgotten manager leaves behind in this environment. */
-const collected = new FinalizationRegistry(({ exit, timer, orphans }) => {
-  clearInterval(timer);
+const collected = new FinalizationRegistry(({ exit, orphans }) => {
   alive.delete(exit);
   endOrphans(orphans);
 });

@@ -2,11 +2,10 @@
 // Sessions of a relay, and the processes that serve them. Requests, retries and processes are the native half's.
 
 const { EventEmitter } = require('node:events');
-const native = require('../binding.js');
 const check = require('./check.js');
+const { bridgeCalls } = require('./bridge-calls.js');
 const checkBridge = require('./check-bridge.js');
 const { contained } = require('./letters.js');
-const { NativeCalls } = require('./native-calls.js');
 
 /** Processes that run: nobody has to hold them, and none outlives this one. */
 const running = new Set();
@@ -21,9 +20,8 @@ class BridgeSessions {
   constructor(options) {
     checkBridge.sessionsOptions(options);
     this.#options = options;
-    const text = check.json({ ...options, callbacks: ['getAuthToken'] }, 'options');
-    const make = (ring) => new native.NativeBridge('sessions', text, ring);
-    this.#calls = new NativeCalls(make, options, () => {}, BridgeSessions);
+    const own = { ...options, callbacks: ['getAuthToken'] };
+    this.#calls = bridgeCalls('sessions', own, options, () => {}, BridgeSessions);
   }
 
   async create(options) {
@@ -57,7 +55,7 @@ class BridgeSessions {
 
   #ask(verb, payload, signal, caller) {
     if (signal !== undefined) check.signal(signal);
-    return this.#calls.ask(verb, check.json(payload, 'options'), caller, signal);
+    return this.#calls.ask(verb, check.json(payload, 'options'), caller, { signal });
   }
 }
 
@@ -74,10 +72,9 @@ class BridgeChild extends EventEmitter {
   constructor(options, getAuthToken) {
     super();
     this.sessionId = options.sessionId;
-    const text = check.json({ ...options, callbacks: ['getAuthToken'] }, 'options');
-    const make = (ring) => new native.NativeBridge('child', text, ring);
+    const own = { ...options, callbacks: ['getAuthToken'] };
     const tell = (name, value) => this.#tell(name, value);
-    this.#calls = new NativeCalls(make, { getAuthToken }, tell, BridgeChild);
+    this.#calls = bridgeCalls('child', own, { getAuthToken }, tell, BridgeChild);
     this.#exited = new Promise((resolve) => (this.#resolveExit = resolve));
   }
 
@@ -129,7 +126,7 @@ class BridgeChild extends EventEmitter {
     if (name === 'exit') {
       this.#exit = value;
       running.delete(this);
-      this.#calls.end();
+      this.#calls.held = false;
       this.#resolveExit(value);
     }
     if (this.listenerCount(name) > 0) contained(`a listener of '${name}'`, () => this.emit(name, value));

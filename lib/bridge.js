@@ -4,10 +4,10 @@
 const { EventEmitter } = require('node:events');
 const native = require('../binding.js');
 const check = require('./check.js');
+const { bridgeCalls } = require('./bridge-calls.js');
 const checkBridge = require('./check-bridge.js');
 const errors = require('./errors.js');
 const { contained } = require('./letters.js');
-const { NativeCalls } = require('./native-calls.js');
 
 /** Functions of the options that the native half may call. */
 const CALLBACKS = ['getAuthToken', 'onUserMessage', 'onControlRequest', 'onPermissionResponse'];
@@ -25,10 +25,9 @@ class Bridge extends EventEmitter {
     super();
     this.#keepAlive = options.keepAlive === true;
     const callbacks = CALLBACKS.filter((name) => options[name] !== undefined);
-    const text = check.json({ ...options, callbacks }, 'options');
     const self = new WeakRef(this);
-    const make = (ring) => new native.NativeBridge('bridge', text, ring);
-    this.#calls = new NativeCalls(make, options, (name, value) => self.deref()?.#tell(name, value), Bridge);
+    const tell = (name, value) => self.deref()?.#tell(name, value);
+    this.#calls = bridgeCalls('bridge', { ...options, callbacks }, options, tell, Bridge);
   }
 
   get sequence() {
@@ -67,7 +66,7 @@ class Bridge extends EventEmitter {
     check.optionalObject(options, 'options');
     if (options?.signal !== undefined) check.signal(options.signal);
     const text = check.json(request, 'request');
-    return this.#calls.ask('askPermission', text, this.askPermission, options?.signal);
+    return this.#calls.ask('askPermission', text, this.askPermission, { signal: options?.signal });
   }
 
   async close() {
@@ -86,7 +85,7 @@ class Bridge extends EventEmitter {
 
   #end() {
     connected.delete(this);
-    this.#calls.end();
+    this.#calls.held = false;
   }
 }
 

@@ -1,6 +1,8 @@
 'use strict';
 // What the native half asks of the host: which function of the options each question goes to, and in which form.
-// Owns the locks of token stores that are held; decides nothing.
+// Owns the questions that are open and the locks of token stores that are held; decides nothing.
+
+const { describe } = require('./errors.js');
 
 /** Locks that are held, by store and key: what lets each go. */
 const locks = new WeakMap();
@@ -56,13 +58,50 @@ function callbacksOf(options) {
   });
 }
 
-/**
- * Puts a question to the host.
- * @param {object} host the manager's options, or those of a view
- * @param {Map<number, Function>} logins callbacks of logins under way, by number
- */
-function ask(callback, host, body, signal, logins) {
-  return QUESTIONS[callback](host, body, signal, logins);
+/** Gives the native half the answer of a function of the host, or why there is none. */
+async function reply(half, question, run) {
+  try {
+    half.answer(question, JSON.stringify(await run()) ?? 'null', undefined);
+  } catch (error) {
+    half.answer(question, undefined, describe(error));
+  }
 }
 
-module.exports = { ask, callbacksOf };
+/** The questions of a manager that are open. */
+class Questions {
+  #open = new Map();
+  /** Callbacks of logins under way, by number. */
+  #logins = new Map();
+  #nextLogin = 1;
+
+  /**
+   * Puts a question to the host.
+   * @param {object} half who asks
+   * @param {object} host the manager's options, or those of a view
+   */
+  async put(half, { question, callback, body }, host) {
+    const controller = new AbortController();
+    this.#open.set(question, controller);
+    await reply(half, question, () => QUESTIONS[callback](host, body, controller.signal, this.#logins));
+    this.#open.delete(question);
+  }
+
+  /** Nobody wants the answer any more. */
+  withdraw(question) {
+    this.#open.get(question)?.abort();
+    this.#open.delete(question);
+  }
+
+  /** Runs a login whose page is opened by a function of its own. */
+  async duringLogin(onAuthorizationUrl, run) {
+    const login = this.#nextLogin++;
+    this.#logins.set(login, onAuthorizationUrl);
+    try {
+      return await run(login);
+    } finally {
+      this.#logins.delete(login);
+    }
+  }
+}
+
+module.exports = { callbacksOf, Questions, reply };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use napi::bindgen_prelude::Function;
 use napi_derive::napi;
 
-use super::calls::{Calls, Reply, inside};
+use super::calls::{CANCELLABLE, Calls, Reply, inside};
 use super::letters::{Post, bell, pack};
 use super::to_napi;
 use crate::bridge::Bridge;
@@ -41,11 +41,11 @@ impl NativeBridge {
 
     /// Starts what takes time.
     #[napi(catch_unwind)]
-    pub fn submit(&self, id: u32, verb: String, payload: String, cancellable: bool) {
+    pub fn submit(&self, id: u32, verb: String, payload: String, flags: u32) {
         let reply = Reply::new(id, Arc::clone(&self.post));
         // Taken in this very step, so that the order of calls is that of messages.
         let taken = Arc::clone(&self.desk).take(&verb, &payload);
-        self.calls.start(id, cancellable, async move {
+        self.calls.start(id, flags & CANCELLABLE != 0, async move {
             match inside(taken).await {
                 Ok(answer) => reply.value(answer.into()),
                 Err(error) => reply.fail(&error),

@@ -14,6 +14,9 @@ use crate::manager::tools::{CallOutcome, Called};
 use crate::manager::verbs::Answer;
 use crate::runtime::{self, lock};
 
+/// Flag of a call: it may be cancelled.
+pub(super) const CANCELLABLE: u32 = 1;
+
 /// The calls that can be cancelled.
 #[derive(Debug, Default)]
 pub(super) struct Calls {

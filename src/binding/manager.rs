@@ -5,7 +5,7 @@ use std::sync::Arc;
 use napi::bindgen_prelude::{Either, Function};
 use napi_derive::napi;
 
-use super::calls::{Calls, Reply, inside};
+use super::calls::{CANCELLABLE, Calls, Reply, inside};
 use super::letters::{Post, bell, pack};
 use super::to_napi;
 use crate::client::progress::ProgressSink;
@@ -13,7 +13,7 @@ use crate::host::mailbox::Letter;
 use crate::manager::Manager;
 use crate::manager::span::{Listeners, Span};
 use crate::manager::tools::ToolTarget;
-use crate::manager::verbs::call_options;
+use crate::manager::verb_payloads::call_options;
 use crate::runtime;
 use crate::transport::CloseMode;
 use crate::transport::in_process::Script;
@@ -211,8 +211,6 @@ impl NativeManager {
     }
 }
 
-/// The call may be cancelled.
-const CANCELLABLE: u32 = 1;
 /// The caller wants to hear of progress.
 const WANTS_PROGRESS: u32 = 2;
 /// Somebody hears of the ends of calls.

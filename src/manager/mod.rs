@@ -6,6 +6,7 @@ mod approval_warnings;
 mod arrivals;
 mod audit;
 mod authorization;
+pub mod changes;
 pub mod configuration;
 mod connectors;
 mod crowding;
@@ -23,12 +24,14 @@ mod raw;
 pub mod registry;
 mod resource_tools;
 pub mod resources;
+mod roots;
 mod rules;
 pub mod search;
 pub mod skills;
 pub mod span;
 pub mod tasks;
 pub mod tools;
+pub mod verb_payloads;
 pub mod verbs;
 mod verdicts;
 mod view;
@@ -59,7 +62,6 @@ use crate::host::post::PostOffice;
 use crate::host::{Host, HostEvent};
 use crate::permission::Memory;
 use crate::protocol::capability::ClientFeatures;
-use crate::protocol::version::Era;
 use crate::recorder::Recorder;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
@@ -134,7 +136,7 @@ pub struct Manager {
     registry: RwLock<Arc<Registry>>,
     resolution: RwLock<Option<Arc<Resolution>>>,
     /// Servers added at run time and switches set at run time.
-    changes: Mutex<configuration::Changes>,
+    changes: Mutex<changes::Changes>,
     /// One change of the configuration at a time.
     applying: tokio::sync::Mutex<()>,
     /// Whether anything was ever connected: lists asked for before that connect first.
@@ -170,7 +172,7 @@ impl Manager {
         let connectors = options.config.as_ref();
         let connectors =
             connectors.and_then(|config| Connectors::new(config, account.clone(), &options.connection));
-        let roots = first_roots(&options);
+        let roots = roots::first_roots(&options);
         let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
         let pins = pins::Pins::new(options.pins, Arc::clone(&state));
         let outputs = Outputs::new(options.output_dir.clone(), &state, options.output_retention);
@@ -462,18 +464,6 @@ impl Manager {
             recorder.close_now();
         }
     }
-
-    /// Replaces the roots and tells every server that is connected (PRO-10).
-    pub async fn set_roots(&self, roots: Vec<String>) {
-        *write(&self.roots) = roots.iter().map(|root| root_uri(root, &self.options.cwd)).collect();
-        for connection in self.table().values() {
-            let live = connection.live().filter(|live| live.client.era() == Era::Legacy);
-            if let Some(live) = live {
-                // A server that does not read has other troubles; its next question gets the new roots.
-                let _ = live.client.notify("notifications/roots/list_changed", None).await;
-            }
-        }
-    }
 }
 
 /// Connects what is on, does not start late and is not in `done`: remote servers first, then local ones, all at
@@ -550,41 +540,6 @@ fn recorder(path: PathBuf, post: &Arc<PostOffice>) -> Arc<Recorder> {
 
 fn closed_error() -> McpError {
     McpError::new(ErrorCode::ManagerClosed, "the manager was closed")
-}
-
-/// The roots servers are told at first: the option's, else the working directory (PRO-10).
-fn first_roots(options: &Options) -> Vec<String> {
-    match &options.roots {
-        Some(roots) => roots.iter().map(|root| root_uri(root, &options.cwd)).collect(),
-        None => vec![file_uri(&options.cwd)],
-    }
-}
-
-/// A root as a URI: URIs stay, paths become `file://` URIs.
-fn root_uri(root: &str, cwd: &std::path::Path) -> String {
-    let scheme = root.split_once("://").map(|(scheme, _)| scheme);
-    if scheme
-        .is_some_and(|scheme| scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-    {
-        root.to_owned()
-    } else {
-        file_uri(&cwd.join(root))
-    }
-}
-
-/// `file://` URI of a directory.
-fn file_uri(path: &std::path::Path) -> String {
-    let text = path.to_string_lossy().replace('\\', "/");
-    let mut uri = String::from(if text.starts_with('/') { "file://" } else { "file:///" });
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                uri.push(char::from(byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri
 }
 
 /// Has names given anew; holds the manager weakly, because the manager owns the connections.
