@@ -1,6 +1,6 @@
 /** USE-04: the command-line tool with servers: calls, logins, and how it ends. */
-import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -36,16 +36,17 @@ describe('tools, prompts and resources', () => {
     expect(found.value.tools.map(({ name }: { name: string }) => name)).toContain('mcp__fs__list_directory');
     expect(found.value.tools.length).toBeLessThan(names.length);
     expect(failed).toMatchObject({ code: 1, stdout: '' });
-    expect(failed.stderr).toMatch(/^error SERVER_EXITED: .*giving up.*doctor.*\n$/);
+    expect(failed.stderr).toMatch(/^error SERVER_EXITED: .*giving up\n( {2}stderr: .*\n)*$/m);
   }, 60_000);
 
   test('USE-04 call: pairs typed by the schema, JSON, standard input', async () => {
     const line = new CommandLine().user({ e: everything }, ALLOWED);
     const sum = (...args: string[]) => line.run(['call', 'mcp__e__get-sum', ...args]);
-    const [pairs, object, piped, echoed, missing, unknown] = await Promise.all([
+    const [pairs, object, piped, marked, echoed, missing, unknown] = await Promise.all([
       sum('a=2', 'b=-3.5', '--quiet'),
       sum('{"a": 2, "b": 5}'),
       line.run(['call', '--server', 'e', 'get-sum', '-'], { input: '{"a":40,"b":2}' }),
+      line.run(['call', 'mcp__e__get-sum', '-'], { input: '\uFEFF{"a":40,"b":2}' }),
       line.json(['call', 'mcp__e__echo', 'message=12 = twelve']),
       line.json(['call', 'mcp__e__get-sum', '{"a": 1}']),
       line.json(['call', 'mcp__e__get-sun', 'a=1']),
@@ -53,6 +54,7 @@ describe('tools, prompts and resources', () => {
     expect(pairs).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('-1.5') });
     expect(object.stdout).toContain('7');
     expect(piped.stdout).toContain('42');
+    expect(marked.stdout).toContain('42');
     expect(echoed.value).toMatchObject({
       isError: false,
       tool: 'echo',
@@ -125,7 +127,7 @@ describe('tools, prompts and resources', () => {
     const said = await line.run(['call', 'mcp__s__fail']);
     expect(said.code).toBe(1);
     expect(said.stdout.length).toBeGreaterThan(10);
-    expect(said.stderr).toMatch(/^error TOOL_ERROR: mcp__s__fail/);
+    expect(said.stderr).toMatch(/^error TOOL_ERROR: mcp__s__fail/m);
     const { code, value } = await line.json(['call', 'mcp__s__fail']);
     expect({ code, isError: value.isError, blocks: value.content.length }).toEqual({
       code: 1,
@@ -157,7 +159,7 @@ describe('tools, prompts and resources', () => {
     }
     const nobody = await line.run(['call', 'mcp__s__echo', 'text=hi']);
     expect(nobody).toMatchObject({ code: 1, stdout: '' });
-    expect(nobody.stderr).toMatch(/^error PERMISSION_REQUIRED: .*--yes/);
+    expect(nobody.stderr).toMatch(/^error PERMISSION_REQUIRED: .*--yes/m);
     const no = await line.run(['call', 'mcp__s__echo', 'text=hi'], { terminal: true, input: 'no\n' });
     expect(no.code).toBe(1);
     expect(no.stderr).toMatch(/mcp__s__echo \{"text":"hi"\}[^]*Run it\?[^]*PERMISSION_DENIED/);
@@ -165,6 +167,10 @@ describe('tools, prompts and resources', () => {
     const yes = await line.run(['call', 'mcp__s__echo', 'text=hi'], { terminal: true, input: 'y\n' });
     expect(yes).toMatchObject({ code: 0, stdout: '{"text":"hi"}\n' });
     expect((await line.run(['call', 'mcp__s__echo', 'text=hi', '-y'])).code).toBe(0);
+    expect(calls()).toBe(2);
+    const ended = await line.run(['call', 'mcp__s__echo', 'text=hi'], { terminal: true, input: '' });
+    expect(ended).toMatchObject({ code: 1, stdout: '' });
+    expect(ended.stderr).toMatch(/Run it\? \[y\/N\] \n.*PERMISSION_DENIED/);
     expect(calls()).toBe(2);
   }, 60_000);
 
@@ -298,6 +304,67 @@ describe('how it ends', () => {
     expect(said.stderr).toMatch(/^(connecting .*\n)*code 0\n$/);
   });
 
+  test.skipIf(process.platform !== 'linux')('USE-04 an answer that cannot be written is a failure', () => {
+    const line = new CommandLine().user({ s: faulty() });
+    const env = { ...process.env, HOME: line.home };
+    const full = openSync('/dev/full', 'w');
+    const args = [join(root, 'bin', 'mcp-switchboard.js'), 'list'];
+    const said = spawnSync(process.execPath, args, {
+      cwd: line.project,
+      env,
+      encoding: 'utf8',
+      stdio: ['ignore', full, 'pipe'],
+    });
+    closeSync(full);
+    expect(said.status).toBe(1);
+    expect(said.stderr).toMatch(/^error OUTPUT_FAILED: .*ENOSPC.*\n$/);
+  });
+
+  const script = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux');
+  test.skipIf(!script)(
+    'USE-04 a terminal that goes away is SIGHUP, and no crash',
+    async () => {
+      const line = new CommandLine();
+      const noted = join(line.project, 'notes');
+      line.user({ s: faulty('--notes', noted) }, ALLOWED);
+      const tool = `"${process.execPath}" "${join(root, 'bin', 'mcp-switchboard.js')}"`;
+      // The shell hears of the end of its terminal, passes it on, and tells how the tool ended.
+      const shell = `trap 'kill -HUP $tool' HUP
+        ${tool} call mcp__s__sleep ms=60000 </dev/tty & tool=$!
+        wait $tool; wait $tool; echo $? >code`;
+      const terminal = spawn('script', ['-qec', shell, '/dev/null'], {
+        cwd: line.project,
+        env: { ...process.env, HOME: line.home, SHELL: '/bin/sh' },
+      });
+      await eventually(
+        () => existsSync(noted) && notes(noted).some(({ method }) => method === 'tools/call'),
+        15_000,
+      );
+      terminal.kill('SIGKILL');
+      const code = join(line.project, 'code');
+      await eventually(() => existsSync(code) && readFileSync(code, 'utf8') !== '', 15_000);
+      expect(readFileSync(code, 'utf8')).toBe('129\n');
+    },
+    60_000,
+  );
+
+  test('USE-04 what the server said last stands below its error', async () => {
+    const line = new CommandLine().user({ s: faulty() }, ALLOWED);
+    const said = await line.run(['call', 'mcp__s__die', '--quiet']);
+    expect(said.code).toBe(1);
+    expect(said.stderr).toMatch(
+      /^error SERVER_EXITED: [^\n]*\n {2}stderr: first line of the end\n {2}stderr: last line of the end\n$/,
+    );
+  });
+
+  test('USE-04 a dumb terminal gets lines', async () => {
+    const line = new CommandLine().user({ s: faulty() }, ALLOWED);
+    const args = ['call', 'mcp__s__progress', 'steps=3', 'delayMs=100'];
+    const said = await line.run(args, { terminal: true, env: { TERM: 'dumb' } });
+    expect(said.stderr).toMatch(/^mcp__s__progress: 1 of 3/);
+    expect(said.stderr).not.toContain(ESCAPE);
+  });
+
   test('USE-04 BEY-05 doctor says what is wrong and ends with 1, or with 0', async () => {
     const line = new CommandLine().user({ good: faulty(), bad: faulty('--exit', '3') });
     line.brings({ waiting: { command: 'x' } });
@@ -306,6 +373,7 @@ describe('how it ends', () => {
     expect(sick.stdout).toMatch(/^good: connected$/m);
     expect(sick.stdout).toMatch(/^bad: failed \w+: /m);
     expect(sick.stdout).toMatch(/^ {2}stderr: giving up$/m);
+    expect(sick.stdout).not.toContain('reconnect()');
     expect(sick.stdout).toMatch(/^waiting: pending-approval \(project\)/m);
     expect((await line.json(['doctor'])).value).toMatchObject({ healthy: false });
     line.user({ good: faulty() });
@@ -317,7 +385,7 @@ describe('how it ends', () => {
     expect((await line.run(['list'])).stdout).not.toContain(ESCAPE);
     expect((await line.run(['list'], { terminal: true })).stdout).toContain(`${ESCAPE}[32m`);
     expect((await line.run(['list'], { terminal: true, env: { NO_COLOR: '1' } })).stdout).not.toContain(
-      escape,
+      ESCAPE,
     );
   });
 
@@ -336,5 +404,9 @@ describe('how it ends', () => {
     await line.run(['add', 's', '--cwd', elsewhere, '--config-dir', '.other', '--', 'x']);
     expect(JSON.parse(line.read(elsewhere, '.other', 'settings.local.json')).mcpServers.s.command).toBe('x');
     expect((await line.json(['list'])).value.servers).toEqual([]);
+    const nowhere = join(elsewhere, 'nowhere');
+    expect(await line.run(['add', 's', '--cwd', nowhere, '--', 'x'])).toMatchObject({ code: 2 });
+    expect(existsSync(nowhere)).toBe(false);
+    expect(await line.run(['list', '--config-dir', '../other'])).toMatchObject({ code: 2 });
   });
 });

@@ -202,6 +202,21 @@ describe('configuration', () => {
     expect((await line.run(['approve', 's', '--yes'])).stdout).toBe('approved s\n');
   }, 60_000);
 
+  test('USE-04 SEC-01 nothing hides in what is to be approved', async () => {
+    const line = new CommandLine();
+    line.brings({ s: { command: 'x', args: ['a\u{E0041}\u200Bb', 'c\u200Dd', '\u202Ee'] } });
+    const { stderr } = await line.run(['approve', 's']);
+    expect(stderr).toContain(String.raw`"a\u{e0041}\u{200b}b"`);
+    expect(stderr).toContain(String.raw`"c\u{200d}d"`);
+    expect(stderr).toContain(String.raw`"\u{202e}e"`);
+  });
+
+  test('USE-04 names that look alike are suggested, others are not', async () => {
+    const line = new CommandLine().user({ files: { command: 'x' } });
+    expect((await line.json(['get', 'flies'])).value.error.suggestions).toEqual(['files']);
+    expect((await line.json(['get', 'foo'])).value.error.suggestions).toEqual([]);
+  });
+
   test('USE-04 CFG-15 import shows servers and warnings, and writes where it is told to', async () => {
     const line = new CommandLine();
     const file = join(line.project, 'mcp.json');

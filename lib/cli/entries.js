@@ -16,6 +16,24 @@ function entriesOf(manager, name) {
   });
 }
 
-const like = (left, right) => left.includes(right) || right.includes(left) || left[0] === right[0];
+/** Whether one is part of the other, or about every third letter at most is another one. */
+const like = (left, right) =>
+  left.includes(right) ||
+  right.includes(left) ||
+  distance(left, right) <= Math.ceil(Math.max(left.length, right.length) / 3);
+
+/** How many letters have to be put in, taken out or changed. */
+function distance(left, right) {
+  let row = Array.from({ length: right.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= left.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= right.length; j++) {
+      const changed = row[j - 1] + (left[i - 1] === right[j - 1] ? 0 : 1);
+      next.push(Math.min(changed, row[j] + 1, next[j - 1] + 1));
+    }
+    row = next;
+  }
+  return row[right.length];
+}
 
 module.exports = { entriesOf };

@@ -4,6 +4,8 @@
 const { CommandError } = require('./errors.js');
 const { quoted } = require('./words.js');
 
+/** Of what a server said last, as many lines are shown. */
+const LAST_LINES = 5;
 const doctor = '`mcp-switchboard doctor` has what it said last';
 const all = '`mcp-switchboard list` shows all servers';
 
@@ -26,7 +28,7 @@ const ADVICE = {
   TIMEOUT: () => '--timeout SECONDS gives it longer',
   CONNECT_TIMEOUT: () => '--timeout SECONDS gives it longer',
   RETRIES_EXHAUSTED: () => doctor,
-  SERVER_EXITED: () => doctor,
+  SERVER_EXITED: ({ stderrTail = [] }) => (stderrTail.length > 0 ? undefined : doctor),
   INPUT_INVALID: () => '`mcp-switchboard tools SERVER --json` has the schema of the arguments',
 };
 
@@ -56,4 +58,10 @@ function oneLine({ code, message, suggestions, hint }) {
   return `${code}: ${message}${near}${hint === undefined ? '' : ` – ${hint}`}`;
 }
 
-module.exports = { adviceFor, factsOf, oneLine };
+/** What the server of an error said last, where the message does not have it. */
+function lastWords({ message, stderrTail = [] }) {
+  const [last] = stderrTail.slice(-1);
+  return stderrTail.length > 1 || !message.includes(last ?? '') ? stderrTail.slice(-LAST_LINES) : [];
+}
+
+module.exports = { adviceFor, factsOf, lastWords, oneLine };

@@ -41,7 +41,9 @@ async function withManager({ values, signal }, options, body) {
 /** The error, with what the status of its server says that a person can do where the tool has no advice of its own. */
 function withHint(error, manager) {
   if (error?.server === undefined || error.hint !== undefined || adviceFor(error) !== undefined) return error;
-  const hint = manager.status(error.server)?.hint;
+  const { hint, code } = manager.status(error.server) ?? {};
+  // That one is for programs: which method tries again.
+  if (code === 'RETRIES_EXHAUSTED') return error;
   return hint === undefined ? error : Object.assign(error, { hint });
 }
 

@@ -46,7 +46,10 @@ async function readAll(stdin, signal) {
   } finally {
     signal.removeEventListener('abort', stop);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  // Some shells put a byte order mark in front.
+  return Buffer.concat(chunks)
+    .toString('utf8')
+    .replace(/^\uFEFF/, '');
 }
 
 /** `key=value` by `key=value`; a key that comes again adds to a list. */

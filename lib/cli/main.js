@@ -3,7 +3,7 @@
 // it gets through the public API, as any host does.
 
 const { version } = require('../../index.js');
-const { factsOf, oneLine } = require('./failure.js');
+const { factsOf, lastWords, oneLine } = require('./failure.js');
 const { helpOf, overview } = require('./help.js');
 const { Interrupted, UsageError } = require('./errors.js');
 const { Output } = require('./output.js');
@@ -37,10 +37,12 @@ async function main(argv) {
     // Whoever asks twice does not want to wait; what is left ends with the process.
     if (interruption.signal.aborted) process.exit(SIGNALS[signal]);
     interruption.abort(new Interrupted(signal));
+    if (signal === 'SIGHUP') process.once('exit', endAsHungUp);
   };
   for (const signal of Object.keys(SIGNALS)) process.on(signal, onSignal);
   try {
-    process.exitCode = await run(argv, out, interruption.signal);
+    const code = await run(argv, out, interruption.signal);
+    process.exitCode = out.failure === undefined ? code : EXIT.failed;
   } catch (error) {
     process.exitCode = failed(error, out);
   } finally {
@@ -48,6 +50,14 @@ async function main(argv) {
     // A terminal that was asked keeps the process alive otherwise.
     process.stdin.pause();
   }
+}
+
+/** Node cannot give a terminal that is gone its modes back, and aborts: the signal itself ends the process before that. */
+function endAsHungUp() {
+  const onTerminal = [process.stdin, process.stdout, process.stderr].some(({ isTTY }) => isTTY);
+  if (process.platform === 'win32' || !onTerminal) return;
+  process.removeAllListeners('SIGHUP');
+  process.kill(process.pid, 'SIGHUP');
 }
 
 async function run(argv, out, signal) {
@@ -76,7 +86,10 @@ function noCommand(name) {
 function failed(error, out) {
   const facts = factsOf(error);
   if (out.json) out.document({ error: facts });
-  else out.error(oneLine(facts));
+  else {
+    out.error(oneLine(facts));
+    for (const line of lastWords(facts)) out.ask(`  stderr: ${line}`);
+  }
   if (error instanceof Interrupted) return SIGNALS[error.signal];
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
 }

@@ -13,7 +13,12 @@ const STYLES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33 };
 const PLAIN = 0;
 const OWN_CODES = new Set([PLAIN, ...Object.values(STYLES)].map((code) => `${ESCAPE}${code}m`));
 
+/** Exit code where the answer could not be written. */
+const FAILED = 1;
+
 class Output {
+  /** Why standard output cannot be written. */
+  failure;
   #stdout;
   #stderr;
   #quiet;
@@ -26,11 +31,16 @@ class Output {
     this.#stderr = stderr;
     this.json = json;
     this.#quiet = quiet;
-    // Whoever reads may have seen enough, as `head` has.
-    for (const stream of [stdout, stderr])
-      stream.on('error', (error) => {
-        if (error.code !== 'EPIPE') throw error;
-      });
+    stdout.on('error', (error) => this.#lost(error));
+    stderr.on('error', () => {});
+  }
+
+  /** The answer did not arrive. Whoever reads may have seen enough, as `head` has; a full disk is a failure. */
+  #lost(error) {
+    if (error.code === 'EPIPE' || this.failure !== undefined) return;
+    this.failure = error;
+    this.error(`OUTPUT_FAILED: standard output: ${error.message}`);
+    process.exitCode = FAILED;
   }
 
   /** Whether a person can be asked: questions go to standard error, answers come from standard input. */
@@ -83,7 +93,7 @@ class Output {
   progress(text) {
     if (this.#quiet) return;
     const line = visible(text).replace(/\s+/g, ' ');
-    if (this.#stderr.isTTY) {
+    if (this.#stderr.isTTY && process.env.TERM !== 'dumb') {
       this.#standing = true;
       this.#stderr.write(`${CLEAR_LINE}${line.slice(0, Math.max(10, (this.#stderr.columns || 80) - 1))}`);
       return;

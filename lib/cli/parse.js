@@ -1,6 +1,7 @@
 'use strict';
 // The words behind a command: options, positionals, and what follows `--` where a command wants that.
 
+const { statSync } = require('node:fs');
 const { parseArgs } = require('node:util');
 const { UsageError } = require('./errors.js');
 
@@ -32,6 +33,7 @@ function parse(command, args) {
       `${command.name}: --${name} is one of ${choices.join(', ')}, not ${JSON.stringify(values[name])}`,
     );
   }
+  placesOf(values);
   return { values: { ...values, timeoutMs: milliseconds(values.timeout) }, positionals, rest };
 }
 
@@ -49,6 +51,14 @@ function parsed(command, args) {
     const [first] = error.message.split(/\.\s|\n/);
     throw new UsageError(`${command.name}: ${first}`);
   }
+}
+
+/** A directory that is not there is a slip of the pen: nothing is made there, and nothing is not found there. */
+function placesOf({ cwd, 'config-dir': name }) {
+  if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new UsageError(`--cwd: there is no directory ${JSON.stringify(cwd)}`);
+  if (name !== undefined && /^\.*$|[/\\:]/.test(name))
+    throw new UsageError(`--config-dir is the name of a directory, without separators`);
 }
 
 function milliseconds(text) {

@@ -1,15 +1,25 @@
 'use strict';
 // Texts for people: what others wrote made harmless, commands as one would type them, sizes, and tables.
 
-/** Control characters, which a terminal obeys, and those that turn the direction of writing around. */
-const UNSEEN = /\p{Cc}|\p{Bidi_Control}/gu;
+/**
+ * Control characters, which a terminal obeys, those that turn the direction of writing around, and those that nobody sees;
+ * but not those that join letters and emojis.
+ */
+const UNSEEN =
+  /(?!\u200C|\u200D|\uFE0E|\uFE0F)[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const JOINING = /\u200C|\u200D|\uFE0E|\uFE0F/g;
 
 /** The text with such characters written out; line ends and tabs stay. */
 function visible(text) {
-  return text.replace(UNSEEN, (one) =>
-    one === '\n' || one === '\t' ? one : `\\u{${one.codePointAt(0).toString(16)}}`,
-  );
+  return text.replace(UNSEEN, (one) => (one === '\n' || one === '\t' ? one : written(one)));
 }
+
+/** A value as JSON in which nothing hides, for who has to decide about it. */
+function spelled(value) {
+  return visible(JSON.stringify(value, null, 2)).replace(JOINING, written);
+}
+
+const written = (character) => `\\u{${character.codePointAt(0).toString(16)}}`;
 
 /** The text in one line, at most so long. */
 function short(text, length = 100) {
@@ -49,4 +59,4 @@ function columns(rows, paint = (cell) => cell) {
   });
 }
 
-module.exports = { columns, quoted, short, size, target, visible };
+module.exports = { columns, quoted, short, size, spelled, target, visible };

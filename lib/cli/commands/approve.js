@@ -4,7 +4,7 @@ const { entriesOf } = require('../entries.js');
 const { CommandError } = require('../errors.js');
 const { withManager } = require('../host.js');
 const terminal = require('../terminal.js');
-const { columns, target } = require('../words.js');
+const { columns, spelled, target } = require('../words.js');
 
 module.exports = {
   name: 'approve',
@@ -79,8 +79,8 @@ function show({ name, file, line, config, approved }, request, out) {
   out.ask(
     `${name} in ${file}${line === undefined ? '' : `:${line}`}${request?.outsideProject ? ', outside the project' : ''}`,
   );
-  if (approved !== undefined) out.ask(`approved was:\n${JSON.stringify(approved, null, 2)}\nnow it is:`);
-  out.ask(JSON.stringify(config, null, 2));
+  if (approved !== undefined) out.ask(`approved was:\n${spelled(approved)}\nnow it is:`);
+  out.ask(spelled(config));
   for (const { message } of request?.warnings ?? []) out.warning(message);
 }
 

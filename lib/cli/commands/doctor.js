@@ -38,13 +38,14 @@ function lines({ healthy, version, node, platform, servers, configuration }, out
   ];
 }
 
+/** That it was tried once only is no news, and the advice of that error is for programs. */
 function serverLines({ server, state, healthy, cause, evidence, advice }, out) {
   const { stderrTail = [], listErrors = [] } = evidence ?? {};
   return [
     `${server}: ${out.paint(state, healthy ? 'green' : 'red')}${cause ? ` ${cause.code}: ${cause.message}` : ''}`,
     ...listErrors.map(({ list, code, message }) => `  ${list}: ${code}: ${message}`),
     ...stderrTail.slice(-5).map((line) => `  stderr: ${line}`),
-    ...(advice === undefined ? [] : [`  ${advice}`]),
+    ...(advice === undefined || cause?.code === 'RETRIES_EXHAUSTED' ? [] : [`  ${advice}`]),
   ];
 }
 
