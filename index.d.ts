@@ -2474,7 +2474,7 @@ export interface ReplayOptions {
 export function replayServer(file: string, options?: ReplayOptions): SdkServer;
 /**
  * The result of a tool, or what the call rejected with, as an API takes it back: the model's calls go to
- * `callTool(resolve(name), args)`, and what becomes of them goes here. Nothing is dropped silently: what the shape has no place for
+ * `callTool(resolve(name) ?? name, args)`, and what becomes of them goes here. Nothing is dropped silently: what the shape has no place for
  * is named in words, listed in `changes`, and handed back in `left`.
  * @throws TypeError `INVALID_ARGUMENT`.
  */

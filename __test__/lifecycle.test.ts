@@ -474,4 +474,9 @@ describe('the end of the host', () => {
     const ended = await runHost('pending-call.mjs', [], 8000);
     expect(ended).toMatchObject({ code: 0, stdout: 'answered\n' });
   });
+
+  test('LIF-06 LIF-08 calls after close() are refused before the process ends', async () => {
+    const ended = await runHost('after-close.mjs', [], 8000);
+    expect(ended).toMatchObject({ code: 0, stdout: 'MANAGER_CLOSED\nMANAGER_CLOSED\n', stderr: '' });
+  });
 });

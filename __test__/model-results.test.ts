@@ -106,7 +106,11 @@ describe('USE-03 results', () => {
 
   test('USE-03 a failure of the tool says that it is one, everywhere', () => {
     const failed = result([words('no disk'), image()], { isError: true });
-    expect(message(failed, 'anthropic')).toMatchObject({ is_error: true });
+    // Anthropic: "all content must be type 'text' if 'is_error' is true".
+    expect(message(failed, 'anthropic')).toMatchObject({
+      is_error: true,
+      content: [words('no disk'), { type: 'text', text: expect.stringMatching(/^\[image/) }],
+    });
     expect(message(failed, 'openai')).toMatchObject({
       content: expect.stringMatching(/^The tool failed:\nno disk\n/),
     });
@@ -114,7 +118,11 @@ describe('USE-03 results', () => {
       output: [{ text: 'The tool failed:' }, {}, {}],
     });
     expect(message(failed, 'gemini')).toMatchObject({ functionResponse: { response: { error: 'no disk' } } });
-    expect(message(failed, 'langchain')).toMatchObject({ status: 'error' });
+    expect(message(failed, 'langchain')).toMatchObject({
+      status: 'error',
+      content: expect.stringMatching(/^no disk\n\[image/),
+    });
+    expect(toModelResult(failed, 'anthropic', CALL).left).toEqual([image()]);
     const { message: ai, left, changes } = toModelResult(failed, 'ai-sdk', CALL);
     expect(ai.output).toMatchObject({
       type: 'error-text',
@@ -240,6 +248,7 @@ describe('USE-03 results', () => {
     const wrong = (call: () => unknown, parameter: string) =>
       expect(thrown(call)).toMatchObject({ code: 'INVALID_ARGUMENT', parameter });
     wrong(() => toModelResult('x' as never, 'openai', CALL), 'outcome');
+    wrong(() => toModelResult(result([null as never]), 'openai', CALL), 'outcome.content[0]');
     wrong(() => toModelResult(result([]), 'mistral' as never, CALL), 'profile');
     wrong(() => toModelResult(result([]), 'openai', {} as never), 'call.id');
     wrong(() => toModelResult(result([]), 'gemini', { id: '1' }), 'call.name');

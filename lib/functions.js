@@ -84,8 +84,11 @@ function toModelTools(tools, profile) {
 }
 
 function toModelResult(outcome, profile, call) {
-  if (!(outcome instanceof Error) && !Array.isArray(outcome?.content))
-    throw check.invalid('outcome', 'a result of a tool or an error', outcome);
+  if (!(outcome instanceof Error)) {
+    if (!Array.isArray(outcome?.content))
+      throw check.invalid('outcome', 'a result of a tool or an error', outcome);
+    outcome.content.forEach((block, index) => check.object(block, `outcome.content[${index}]`));
+  }
   check.string(profile, 'profile');
   check.optionalChoice(profile, Object.keys(results.RESULTS), 'profile');
   check.object(call, 'call');

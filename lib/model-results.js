@@ -18,10 +18,12 @@ const joined = (parts) => parts.map((part) => part.text).join('\n');
 
 /**
  * What an API takes. `images` and `audio`: the part for such a block, where it takes it. `failure`: what says that the tool
- * failed, where the shape has no place for it. `named`: the message wants the tool's name. `shape`: the message.
+ * failed, where the shape has no place for it. `onlyTextWhenFailed`: a failure is words alone there. `named`: the message wants the tool's name. `shape`: the message.
  */
 const RESULTS = {
   anthropic: {
+    // `is_error` with anything but text is refused there.
+    onlyTextWhenFailed: true,
     images: ({ mimeType, data }) => ({
       type: 'image',
       source: { type: 'base64', media_type: mimeType, data },
@@ -62,7 +64,6 @@ const RESULTS = {
   'ai-sdk': {
     images: ({ mimeType, data }) => ({ type: 'image-data', data, mediaType: mimeType }),
     audio: ({ mimeType, data }) => ({ type: 'file-data', data, mediaType: mimeType }),
-    // A failure is words alone there.
     onlyTextWhenFailed: true,
     named: true,
     shape: ({ parts, isError }, { id, name }) => ({
@@ -73,6 +74,8 @@ const RESULTS = {
     }),
   },
   langchain: {
+    // The model behind it may be one of the first kind.
+    onlyTextWhenFailed: true,
     images: (block) => ({ type: 'image_url', image_url: { url: dataUrl(block) } }),
     shape: ({ parts, isError }, { id, name }) => ({
       type: 'tool',
