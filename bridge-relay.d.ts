@@ -21,7 +21,7 @@ export interface BridgeRelayOptions {
     /** The request. */
     request: IncomingMessage;
   }) => boolean | Promise<boolean>;
-  /** One fixed token for each end, compared in constant time. */
+  /** One fixed token for each end, compared in constant time. An end without a token cannot speak. */
   tokens?: { agent?: string; controller?: string };
   /** Origins of pages that may speak to the relay. Default none: a request with an `Origin` is refused. */
   allowedOrigins?: string[];
@@ -52,19 +52,22 @@ export interface BridgeRelayEvents {
 
 /** The reference relay. */
 export class BridgeRelay extends EventEmitter<BridgeRelayEvents> {
-  /** @throws TypeError without `authorize` and `tokens`. */
+  /** @throws TypeError `INVALID_ARGUMENT`, also without `authorize` and any token. */
   constructor(options: BridgeRelayOptions);
-  /** Listens. Default: any free port of 127.0.0.1. */
+  /**
+   * Listens; called again, at one more address. Default: any free port of 127.0.0.1.
+   * @throws TypeError `INVALID_ARGUMENT`; what Node says of an address that is taken.
+   */
   listen(port?: number, host?: string): Promise<{ url: string; port: number }>;
   /** Answers one request, for a server of your own. */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
   /** Answers one upgrade, for a server of your own. */
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>;
-  /** The session of an id; made where there is none. */
+  /** The session of an id; made where there is none. @throws Error for what is no id, or above `maxSessions`. */
   session(id: string): RelaySession;
   /** Every session there is. */
   readonly sessions: RelaySession[];
-  /** Ends every stream and stops listening. */
+  /** Ends every stream and stops listening. Sessions stay; `listen()` opens it again. */
   close(): Promise<void>;
 }
 

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { JsonObject } from '..';
 import { BridgeRelay } from 'mcp-switchboard/bridge-relay';
 import { bridgeFor, relayFor, TOKENS } from './bridge-world';
-import { caught, eventually } from './harness';
+import { caught, eventually, thrown } from './harness';
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
@@ -32,7 +32,33 @@ function ask(
 
 describe('the relay', () => {
   test('wants to know who may', () => {
-    expect(() => new BridgeRelay({})).toThrow(/authorize or tokens/);
+    const { AGENT: agent, CONTROLLER: controller } = {} as Record<string, never>;
+    for (const options of [{}, { tokens: {} }, { tokens: { agent, controller } }, { tokens: { agent: '' } }])
+      expect(
+        thrown(() => new BridgeRelay(options)),
+        JSON.stringify(options),
+      ).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
+    for (const wrong of [{ leaseMs: 'a' }, { maxSessions: 0 }, { allowedOrigins: 'x' }, { authorize: 1 }])
+      expect(thrown(() => new BridgeRelay({ tokens: TOKENS, ...wrong } as never))).toMatchObject({
+        code: 'INVALID_ARGUMENT',
+        parameter: `options.${Object.keys(wrong)[0]}`,
+      });
+  });
+
+  test('close() ends every address it listens at, also where one was taken', async () => {
+    const relay = new BridgeRelay({ tokens: TOKENS });
+    const first = await relay.listen();
+    const second = await relay.listen();
+    expect((await caught(relay.listen(first.port))).code).toBe('EADDRINUSE');
+    expect((await caught(relay.listen(-1))).code).toBe('INVALID_ARGUMENT');
+    await relay.close();
+    for (const { url } of [first, second])
+      expect((await caught(ask(url, {}))).code, url).toBe('ECONNREFUSED');
+    const { url } = await relay.listen();
+    expect((await ask(url, {})).status).toBe(404);
+    await relay.close();
   });
 
   test('B-190 pages of a browser and foreign names are refused, token or not; nothing is allowed across origins', async () => {

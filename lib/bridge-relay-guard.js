@@ -2,7 +2,9 @@
 // Who may speak to the reference relay: origin and host, then the token; guessing is slowed down.
 
 const { createHash, timingSafeEqual } = require('node:crypto');
+const check = require('./check.js');
 
+const ROLES = ['agent', 'controller'];
 /** Failures of one address within the window before it is not listened to any more. */
 const FAILURES = 10;
 const WINDOW_MS = 60_000;
@@ -28,10 +30,12 @@ class Guard {
   #limits;
 
   constructor({ authorize, tokens, allowedOrigins = [], allowedHosts, limitFailures = true }) {
-    if (typeof authorize !== 'function' && (typeof tokens !== 'object' || tokens === null))
-      throw new TypeError(
-        'options: expected authorize or tokens, so that not everybody may control an agent',
-      );
+    check.optionalFunction(authorize, 'options.authorize');
+    check.optionalObject(tokens, 'options.tokens');
+    for (const role of ROLES) check.optionalString(tokens?.[role], `options.tokens.${role}`);
+    // Without any of them nobody could speak to it, or everybody.
+    if (authorize === undefined && !ROLES.some((role) => tokens?.[role] !== undefined))
+      throw check.invalid('options.tokens', 'authorize, or a token for an agent or a controller', tokens);
     this.#authorize = authorize ?? byTokens(tokens);
     this.#limits = limitFailures;
     this.#origins = new Set(allowedOrigins);

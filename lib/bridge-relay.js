@@ -8,6 +8,7 @@ const { createServer } = require('node:http');
 const { Guard } = require('./bridge-relay-guard.js');
 const { Refusal, RelaySession, malformed } = require('./bridge-relay-session.js');
 const { SpeakingSocket } = require('./bridge-relay-socket.js');
+const check = require('./check.js');
 
 /** Beside the messages a body holds a few words. */
 const AROUND = 1024 * 1024;
@@ -17,6 +18,17 @@ const PROTOCOL = 'mcp-switchboard.bridge';
 const ALIVE_MS = 15_000;
 const IDS = /^[^\s\p{Cc}]{1,256}$/u;
 const of = (version, name) => new RegExp(`^/${version}/sessions/([^/]+)/${name}$`);
+
+function checkOptions(options) {
+  check.object(options, 'options');
+  const { allowedOrigins, allowedHosts, limitFailures } = options;
+  check.optionalStrings(allowedOrigins, 'options.allowedOrigins');
+  check.optionalStrings(allowedHosts, 'options.allowedHosts');
+  check.optionalBoolean(limitFailures, 'options.limitFailures');
+  check.optionalMillis(options.leaseMs, 'options.leaseMs');
+  for (const name of ['maxMessageBytes', 'maxRetained', 'maxSessions'])
+    check.optionalCount(options[name], `options.${name}`);
+}
 
 /** Events: `session` (session) for each new one, `message` (session, message, number) for each message of an agent. */
 class BridgeRelay extends EventEmitter {
@@ -39,25 +51,30 @@ class BridgeRelay extends EventEmitter {
   #options;
   #sessions = new Map();
   #created = new Map();
-  #server;
+  /** Those that listen. */
+  #servers = new Set();
   #ends = new Set();
 
   constructor(options = {}) {
+    checkOptions(options);
     super();
     this.#guard = new Guard(options);
     const { leaseMs, maxMessageBytes = 16 * 1024 * 1024, maxRetained = 10_000, maxSessions = 1000 } = options;
     this.#options = { leaseMs, maxMessageBytes, maxRetained, maxSessions };
   }
 
-  /** Listens; gives the URL. */
+  /** Listens, at one more address where it does already; gives the URL. */
   async listen(port = 0, host = '127.0.0.1') {
+    if (!Number.isInteger(port) || port < 0 || port > 65_535)
+      throw check.invalid('port', 'a whole number from 0 to 65535', port);
+    check.string(host, 'host');
     const server = createServer((request, response) => void this.handle(request, response));
     server.on('upgrade', (request, socket, head) => void this.handleUpgrade(request, socket, head));
-    this.#server = server;
     await new Promise((resolve, reject) => {
       server.once('error', reject);
       server.listen(port, host, resolve);
     });
+    this.#servers.add(server);
     const address = server.address();
     const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
     return { url: `http://${name}:${address.port}`, port: address.port };
@@ -67,11 +84,15 @@ class BridgeRelay extends EventEmitter {
   async close() {
     for (const session of this.#sessions.values()) session.end();
     for (const end of this.#ends) end();
-    const server = this.#server;
-    if (server === undefined) return;
-    const closed = new Promise((resolve) => server.close(resolve));
-    server.closeAllConnections();
-    await closed;
+    const servers = [...this.#servers];
+    this.#servers.clear();
+    await Promise.all(
+      servers.map((server) => {
+        const closed = new Promise((resolve) => server.close(resolve));
+        server.closeAllConnections();
+        return closed;
+      }),
+    );
   }
 
   /** The session of an id, which is made where there is none. */

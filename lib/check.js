@@ -18,7 +18,8 @@ function kindOf(value) {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'string') return value === '' ? 'an empty string' : 'a string';
   if (typeof value === 'number') return `the number ${value}`;
-  return value === undefined ? 'nothing' : `a ${typeof value}`;
+  if (value === undefined) return 'nothing';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 function string(value, parameter) {
