@@ -2395,15 +2395,41 @@ export type ModelProfile =
  * is beyond repair is left out as `quarantined`. `changes` lists all of that.
  * @throws TypeError `INVALID_ARGUMENT`.
  */
-export function toModelTools(tools: Tool[], profile: ModelProfile): ModelTools;
+export function toModelTools<P extends ModelProfile>(tools: Tool[], profile: P): ModelTools<P>;
 /** What {@link toModelTools} makes. */
-export interface ModelTools {
+export interface ModelTools<P extends ModelProfile = ModelProfile> {
   /** For the request to the model, in the order given. */
-  tools: JsonObject[];
+  tools: ModelToolShapes[P extends keyof ModelToolShapes ? P : 'anthropic'][];
   /** The full name behind a name that the model uses; `undefined` for one that was not given. */
   resolve(name: string): string | undefined;
   /** Everything that differs from the tools as they were given. */
   changes: ModelToolChange[];
+}
+/** A schema of arguments, as models take it. */
+export type ModelSchema = JsonObject & { type: 'object'; properties?: JsonObject; required?: string[] };
+/** The tools of {@link toModelTools}, by profile. */
+export interface ModelToolShapes {
+  /** An entry of `tools` of the Messages API. */
+  anthropic: { name: string; description: string; input_schema: ModelSchema };
+  /** An entry of `tools` of Chat Completions. */
+  openai: {
+    type: 'function';
+    function: { name: string; description: string; parameters: ModelSchema };
+  };
+  /** An entry of `tools` of Responses. */
+  'openai-responses': {
+    type: 'function';
+    name: string;
+    description: string;
+    parameters: ModelSchema;
+    strict: false;
+  };
+  /** A function declaration. */
+  gemini: { name: string; description: string; parameters: ModelSchema };
+  /** What `tool()` or `dynamicTool()` takes, with `jsonSchema(inputSchema)`. */
+  'ai-sdk': { name: string; description: string; inputSchema: ModelSchema };
+  /** Fields of `tool()`. */
+  langchain: { name: string; description: string; schema: ModelSchema };
 }
 /** One difference between a tool and what the model gets. */
 export interface ModelToolChange {

@@ -40,7 +40,7 @@ describe('prompts', () => {
           ({ name }) => name,
         ),
         (['anthropic', 'openai', 'gemini'] as const).map((profile) =>
-          toModelTools(tools, profile).tools.map((tool) => tool.name ?? tool.function),
+          toModelTools(tools, profile).tools.map((tool) => ('function' in tool ? tool.function : tool.name)),
         ),
       ]);
       for (const { name } of prompts) expect(shown).not.toContain(`"${name}"`);

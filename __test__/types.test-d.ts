@@ -13,6 +13,8 @@ import {
   partitionCalls,
   sanitizeUnicode,
   toModelResult,
+  toModelTools,
+  type JsonObject,
   version,
   type ContentBlock,
   type Json,
@@ -169,6 +171,14 @@ const groups = partitionCalls([{ tool: 'a', extra: 1 }], (tool) => tool.startsWi
 same<typeof groups, { tool: string; extra: number }[][]>(true);
 const { decision } = decidePermission({ server: 'a', tool: 'b' }, {});
 same<typeof decision, 'allow' | 'ask' | 'deny' | 'passthrough'>(true);
+
+declare const tools: Tool[];
+const [offered] = toModelTools(tools, 'anthropic').tools;
+same<NonNullable<typeof offered>['input_schema']['type'], 'object'>(true);
+const [called] = toModelTools(tools, 'openai').tools;
+same<NonNullable<typeof called>['function']['name'], string>(true);
+const profile = { maxNameLength: 40, nameCharset: /^\w+$/, rootUnions: false, refs: false };
+export const own: JsonObject[] = toModelTools(tools, profile).tools;
 
 declare const result: ToolResult;
 const told = toModelResult(result, 'anthropic', { id: '1' });
