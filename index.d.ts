@@ -453,6 +453,8 @@ export interface McpManagerOptions {
   localConcurrency?: number;
   /** The same for servers behind a URL. Default 20. */
   remoteConcurrency?: number;
+  /** How many calls of one {@link McpManager.callTools} run side by side, where the call does not say. Default 10. */
+  toolConcurrency?: number;
   /** How long tool, prompt and resource lists are kept, in ms; a change notice drops them earlier. Servers of the stateless era say so themselves. Default 20 000. */
   catalogTtlMs?: number;
   /**
@@ -1750,7 +1752,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
     args?: object,
     options?: CallOptions,
   ): Promise<ToolResult>;
-  /** Runs several calls: concurrency-safe ones side by side (at most `concurrency`, default 10), the others one after another. Results in the order of the calls. */
+  /** Runs several calls: concurrency-safe ones side by side (at most `concurrency`, default `toolConcurrency`), the others one after another. Results in the order of the calls. */
   callTools(
     calls: {
       /** Full name of the tool. */

@@ -343,6 +343,7 @@ class McpManager extends EventEmitter {
   async callTools(calls, options) {
     check.calls(calls);
     if (options !== undefined) check.callOptions(options);
+    check.optionalCount(options?.concurrency, 'options.concurrency');
     const tools = new Map(
       (await this.listTools({ signal: options?.signal })).map((tool) => [tool.name, tool]),
     );
@@ -355,7 +356,7 @@ class McpManager extends EventEmitter {
   }
 
   async #callBatch(batch, options) {
-    const width = Math.max(1, options?.concurrency ?? this.#callbacks.toolConcurrency ?? 10);
+    const width = options?.concurrency ?? this.#callbacks.toolConcurrency ?? 10;
     const settled = new Array(batch.length);
     let next = 0;
     const worker = async () => {
@@ -466,8 +467,10 @@ class McpManager extends EventEmitter {
   // ── the rest of the protocol ───────────────────────────────────────────────────────────────────────────
   async complete(server, ref, argument, context, options) {
     check.string(server, 'server');
-    check.object(ref, 'ref');
+    check.reference(ref);
     check.object(argument, 'argument');
+    check.string(argument.name, 'argument.name');
+    if (typeof argument.value !== 'string') throw check.invalid('argument.value', 'a string', argument.value);
     check.optionalObject(context, 'context');
     return this.#ask('complete', { server, reference: ref, argument, context }, options);
   }

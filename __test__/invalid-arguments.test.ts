@@ -35,6 +35,8 @@ describe('the constructor', () => {
     ['start', 'now'],
     ['onPermission', 'allow'],
     ['keepAlive', 'yes'],
+    ['recordTo', ''],
+    ['toolConcurrency', 0],
     ['strictOutput', 1],
     ['clientInfo', 'me'],
     ['reservedServerNames', 'ide'],
@@ -64,7 +66,8 @@ describe('the constructor', () => {
 });
 
 describe('methods', () => {
-  const wrong: [string, string, (manager: McpManager) => unknown][] = [
+  type Wrong = [string, string, (manager: McpManager) => unknown];
+  const wrong: Wrong[] = [
     ['callTool', 'tool', (manager) => manager.callTool(anything(7))],
     ['callTool', 'tool', (manager) => manager.callTool(anything({ server: 's' }))],
     ['callTool', 'tool', (manager) => manager.callTool(anything(undefined))],
@@ -86,6 +89,23 @@ describe('methods', () => {
     ],
     ['callTool', 'meta', (manager) => manager.callTool('mcp__s__echo', {}, anything({ meta: 'x' }))],
     ['callTools', 'calls', (manager) => manager.callTools(anything('x'))],
+    ...[0, 'many', Number.NaN].map((concurrency): Wrong => [
+      'callTools',
+      'options.concurrency',
+      (manager) => manager.callTools([{ tool: 'mcp__s__echo' }], anything({ concurrency })),
+    ]),
+    ...[{ type: 'prompt', name: 'x' }, { type: 'ref/prompt' }, { type: 'ref/resource', name: 'x' }].map(
+      (ref): Wrong => [
+        'complete',
+        'ref',
+        (manager) => manager.complete('s', anything(ref), { name: 'a', value: '' }),
+      ],
+    ),
+    [
+      'complete',
+      'argument.value',
+      (manager) => manager.complete('s', { type: 'ref/prompt', name: 'x' }, anything({ name: 'a' })),
+    ],
     ['connect', 'server', (manager) => manager.connect(anything(7))],
     ['addServer', 'name', (manager) => manager.addServer(anything(7), faulty())],
     ['addServer', 'config', (manager) => manager.addServer('x', anything('y'))],

@@ -53,6 +53,15 @@ function object(value, parameter) {
   if (!isObject(value)) throw invalid(parameter, 'an object', value);
 }
 
+/** What a completion is for. */
+function reference(ref) {
+  object(ref, 'ref');
+  if (ref.type !== 'ref/prompt' && ref.type !== 'ref/resource')
+    throw invalid('ref.type', "'ref/prompt' or 'ref/resource'", ref.type);
+  if (ref.type === 'ref/prompt') string(ref.name, 'ref.name');
+  else string(ref.uri, 'ref.uri');
+}
+
 function optionalObject(value, parameter) {
   if (value !== undefined) object(value, parameter);
 }
@@ -138,6 +147,7 @@ function options(value) {
   }
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
   optionalBoolean(value.apps, 'options.apps');
+  optionalString(value.recordTo, 'options.recordTo');
   optionalObject(value.hooks, 'options.hooks');
   for (const [name, hook] of Object.entries(value.hooks ?? {}))
     optionalFunction(hook, `options.hooks.${name}`);
@@ -274,6 +284,7 @@ module.exports = {
   options,
   params,
   promptArguments,
+  reference,
   sdkServer,
   signal,
   string,
