@@ -96,6 +96,11 @@ describe('hosts that end badly', () => {
     }
   }, 60_000);
 
+  test('Q10 worker threads may be the only ones that use the package, one after the other', async () => {
+    const ended = await runHost('workers-alone.mjs', [], 55_000);
+    expect(ended).toMatchObject({ code: 0, signal: null, stdout: 'done\n', stderr: '' });
+  }, 60_000);
+
   test('Q10 N9 twenty worker threads terminated with calls in flight: the process and the add-on live on', async () => {
     const ended = await runHost('workers.mjs', ['20'], 55_000);
     expect(ended).toMatchObject({ code: 0, signal: null, stderr: '' });
