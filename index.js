@@ -14,7 +14,7 @@ const { servedSession } = require('./lib/bridge-served.js');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
 const functions = require('./lib/functions.js');
-const { callbacksOf, Questions } = require('./lib/questions.js');
+const { callbacksOf, Questions, strayFunctions } = require('./lib/questions.js');
 const { contained } = require('./lib/letters.js');
 const { NativeCalls } = require('./lib/native-calls.js');
 const { REGISTRY, isOfficial, registryFetcher } = require('./lib/official-registry.js');
@@ -57,7 +57,8 @@ class McpManager extends EventEmitter {
       this.#diagnose('TRACE_CONTEXT_INVALID', message),
     );
     this.#toolErrors = options.toolErrors ?? 'throw';
-    const text = check.json({ ...options, callbacks }, 'options');
+    const own = { ...options, callbacks, strayFunctions: strayFunctions(options) };
+    const text = check.json(own, 'options');
     const make = (ring) => new native.NativeManager(text, ring);
     this.#calls = new NativeCalls(make, (letter) => this.#receive(letter), McpManager);
     this.#calls.held = options.keepAlive === true;
@@ -482,7 +483,7 @@ class McpManager extends EventEmitter {
   }
 
   async setRoots(roots, options) {
-    check.strings(roots, 'roots');
+    check.roots(roots, 'roots');
     await this.#ask('setRoots', { roots }, options);
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import * as everything from '..';
 import { McpManager, type McpManagerOptions } from '..';
-import { caught, faulty, thrown, withFaulty } from './harness';
+import { caught, eventually, faulty, thrown, withFaulty, withManager } from './harness';
 
 // A program without types may hand over anything.
 const anything = <T>(value: unknown): T => value as T;
@@ -20,6 +20,10 @@ describe('the constructor', () => {
     ['permissions', 'mcp__*'],
     ['roots', 'x'],
     ['roots', [1]],
+    // mcp:ROOT-03 what is no directory of this machine is no root.
+    ['roots', ['https://a.example/x']],
+    ['tls', 'strict'],
+    ['retry', 'often'],
     ['connectTimeoutMs', '500'],
     ['connectTimeoutMs', -1],
     ['requestTimeoutMs', Number.NaN],
@@ -116,6 +120,7 @@ describe('methods', () => {
     ['getPrompt', 'args', (manager) => manager.getPrompt('mcp__s__greet', anything(7))],
     ['runSlashCommand', 'line', (manager) => manager.runSlashCommand(anything(7))],
     ['setRoots', 'roots', (manager) => manager.setRoots(anything('x'))],
+    ['setRoots', 'roots', (manager) => manager.setRoots(['/here', 'https://a.example/x'])],
     ['setLogLevel', 'level', (manager) => manager.setLogLevel('s', anything(7))],
     ['request', 'method', (manager) => manager.request('s', anything(7))],
     ['close', 'mode', (manager) => manager.close(anything({ mode: 'softly' }))],
@@ -235,4 +240,26 @@ describe('pure functions', () => {
     expect(everything.normalizeName('\uD83D')).toMatch(/^_+$/);
     expect(everything.sanitizeUnicode('x'.repeat(1 << 20))).toHaveLength(1 << 20);
   });
+});
+
+test('a function under a name that has none is told of: it would never be called', async () => {
+  const misspelt = {
+    onPermision: () => true,
+    hooks: { preTooluse: () => ({}), postToolUse: () => undefined },
+  };
+  const told: string[] = [];
+  await withManager(anything<McpManagerOptions>(misspelt), async (manager) => {
+    manager.on('diagnostic', ({ code, message }) => code === 'UNKNOWN_OPTION' && told.push(message));
+    await manager.connect();
+    await eventually(() => told.length >= 2);
+  });
+  expect(told).toEqual([
+    expect.stringContaining('"onPermision"'),
+    expect.stringContaining('"hooks.preTooluse"'),
+  ]);
+});
+
+test('wrong options are named in words of the caller', () => {
+  const error = thrown(() => new McpManager(anything({ tls: 'strict' }))) as Error;
+  expect(error.message).toBe('options.tls: invalid type: string "strict", expected an object');
 });

@@ -193,3 +193,25 @@ test('K3 an image above maxImageBytes is a file; a hook may put a smaller one in
       { outputDir, maxImageBytes },
     );
 });
+
+test('the list is sorted by name, of one server and of all, in every run', async () => {
+  const state = join(temporaryDirectory(), 'tools.json');
+  const tools = ['zeta', 'alpha', 'Beta', 'alpha2'].map((name) => ({
+    name,
+    inputSchema: { type: 'object' },
+  }));
+  writeFileSync(state, JSON.stringify(tools));
+  const odd: ServerConfig = {
+    command: process.execPath,
+    args: [fixture('changing-server.mjs'), state, '/dev/null'],
+  };
+  await withManager({ servers: { z: odd, a: odd } }, async (manager) => {
+    await manager.connect();
+    const sorted = ['Beta', 'alpha', 'alpha2', 'zeta'];
+    const names = async (server?: string) => (await manager.listTools({ server })).map(({ name }) => name);
+    expect(await names('z')).toEqual(sorted.map((name) => `mcp__z__${name}`));
+    expect(await names()).toEqual(
+      ['a', 'z'].flatMap((server) => sorted.map((name) => `mcp__${server}__${name}`)),
+    );
+  });
+});

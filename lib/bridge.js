@@ -85,6 +85,8 @@ class Bridge extends EventEmitter {
 
   #end() {
     connected.delete(this);
+    // Whoever connects it again hears why it has ended.
+    this.#connected = undefined;
     this.#calls.held = false;
   }
 }

@@ -33,6 +33,13 @@ function strings(value, parameter) {
   });
 }
 
+/** Directories: paths or `file:` URIs (mcp:ROOT-03). */
+function roots(value, parameter) {
+  strings(value, parameter);
+  const other = value.find((root) => /^[a-z][a-z0-9+.-]+:\/\//i.test(root) && !/^file:/i.test(root));
+  if (other !== undefined) throw invalid(parameter, 'paths or file: URIs', other);
+}
+
 function boolean(value, parameter) {
   if (typeof value !== 'boolean') throw invalid(parameter, 'a boolean', value);
 }
@@ -146,6 +153,7 @@ function options(value) {
     optionalFunction(value.hooks?.[name], `options.hooks.${name}`);
   }
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
+  if (value.roots !== undefined) roots(value.roots, 'options.roots');
   optionalBoolean(value.apps, 'options.apps');
   optionalString(value.recordTo, 'options.recordTo');
   optionalObject(value.hooks, 'options.hooks');
@@ -285,6 +293,7 @@ module.exports = {
   params,
   promptArguments,
   reference,
+  roots,
   sdkServer,
   signal,
   string,

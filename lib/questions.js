@@ -58,6 +58,18 @@ function callbacksOf(options) {
   });
 }
 
+/** Functions that are called from here. */
+const OWN = ['hooks.postToolUse', 'traceContext'];
+
+/** Names of functions among these options that nobody calls: JSON would not even mention them. */
+function strayFunctions(options) {
+  const known = new Set([...CALLBACKS, ...OWN]);
+  const names = (at, prefix) =>
+    Object.entries(at ?? {}).flatMap(([name, value]) => (typeof value === 'function' ? [prefix + name] : []));
+  const all = [...names(options, ''), ...names(options.hooks, 'hooks.')];
+  return all.filter((name) => !known.has(name));
+}
+
 /** Gives the native half the answer of a function of the host, or why there is none. */
 async function reply(half, question, run) {
   try {
@@ -104,4 +116,4 @@ class Questions {
   }
 }
 
-module.exports = { callbacksOf, Questions, reply };
+module.exports = { callbacksOf, Questions, reply, strayFunctions };

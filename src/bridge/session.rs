@@ -145,8 +145,8 @@ impl Bridge {
         let mut connected = shared.connected.subscribe();
         tokio::select! {
             biased;
-            _ = connected.wait_for(|connected| *connected) => Ok(()),
             () = shared.over() => Err(shared.end_error()),
+            _ = connected.wait_for(|connected| *connected) => Ok(()),
         }
     }
 

@@ -272,7 +272,10 @@ fn exhausted(tries: u32, error: McpError) -> McpError {
     let facts = error.facts().clone();
     McpError::new(
         crate::error::ErrorCode::RetriesExhausted,
-        format!("gave up after {tries} attempts; the last one: {}", error.message()),
+        match tries {
+            1 => format!("gave up after one attempt: {}", error.message()),
+            _ => format!("gave up after {tries} attempts; the last one: {}", error.message()),
+        },
     )
     .with(|target| {
         *target = facts;

@@ -32,14 +32,17 @@ impl Manager {
         let shown = self.tools_fetched(server, view).await?;
         let registry = self.registry();
         let entries = shown.iter().flat_map(|connection| registry.tools_of(connection.name()));
-        let wanted: Vec<&Arc<ToolEntry>> = entries
+        let mut wanted: Vec<&Arc<ToolEntry>> = entries
             .filter(|entry| is_offered(entry, view, caller) && (!loaded || self.is_loaded(entry, view)))
             .collect();
         if server.is_none() && caller == Caller::Model {
             self.tell_crowding(wanted.iter().map(|entry| entry.connection.name()));
         }
         let wanted = match order {
-            ToolOrder::Name => wanted,
+            ToolOrder::Name => {
+                wanted.sort_by(|a, b| a.full_name.cmp(&b.full_name));
+                wanted
+            }
             ToolOrder::Arrival => self.loaded_in(view).arrivals.sorted(loaded, &wanted),
         };
         Ok(tools_json(wanted.into_iter()))

@@ -228,11 +228,12 @@ impl Manager {
                 "tokenStore \"keychain\" seals files, and there is no stateDir for them: logins are kept in memory",
             ));
         }
+        let unknown = |message| self.diagnose(&Diagnostic::warning("UNKNOWN_OPTION", message));
         for name in &self.options.unknown {
-            self.diagnose(&Diagnostic::warning(
-                "UNKNOWN_OPTION",
-                format!("the option \"{name}\" is not known"),
-            ));
+            unknown(format!("the option \"{name}\" is not known"));
+        }
+        for name in &self.options.stray_functions {
+            unknown(format!("the option \"{name}\" is no function that is known, and is never called"));
         }
     }
 

@@ -108,6 +108,8 @@ pub struct Options {
     pub login_memory: Duration,
     /// Option names nobody knows.
     pub unknown: Vec<String>,
+    /// Functions under names that have none.
+    pub stray_functions: Vec<String>,
 }
 
 /// The option `stateDir`.
@@ -209,6 +211,7 @@ const KNOWN: &[&str] = &[
     "auditLog",
     "auditArguments",
     "callbacks",
+    "strayFunctions",
 ];
 
 /// Default of `permissionTimeoutMs`.
@@ -230,6 +233,7 @@ const START: [(&str, StartPolicy); 3] =
 const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct ClientInfo {
     name: String,
     version: String,
@@ -238,21 +242,21 @@ struct ClientInfo {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct PolicyOption {
     allowed_mcp_servers: Option<Vec<serde_json::Value>>,
     denied_mcp_servers: Option<Vec<serde_json::Value>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields, expecting = "an object")]
 struct RetentionOption {
     max_age_ms: Option<f64>,
     max_bytes: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct RetryOption {
     attempts: Option<u32>,
     initial_delay_ms: Option<u64>,
@@ -260,7 +264,7 @@ struct RetryOption {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct ShutdownOption {
     grace_ms: Option<u64>,
     term_ms: Option<u64>,
@@ -269,7 +273,7 @@ struct ShutdownOption {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "an object")]
 struct PingOption {
     ping_interval_ms: Option<u64>,
     pong_timeout_ms: Option<u64>,
@@ -347,6 +351,7 @@ impl Options {
         let sanitize =
             [("strict", Sanitize::Strict), ("invisible", Sanitize::Invisible), ("off", Sanitize::Off)];
         let callbacks = take::<Vec<String>>(&members, "callbacks")?.unwrap_or_default();
+        let stray_functions = take(&members, "strayFunctions")?.unwrap_or_default();
         Ok(Self {
             servers: servers(&members)?,
             config,
@@ -387,6 +392,7 @@ impl Options {
                 _ => millis(&members, "loginMemoryMs")?.unwrap_or(LIFETIME),
             },
             unknown,
+            stray_functions,
             cwd,
         })
     }
@@ -598,7 +604,7 @@ struct HttpOption {
 
 /// The option `tls`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "an object")]
 struct TlsOption {
     #[serde(default)]
     ca: OneOrMany,
@@ -609,7 +615,7 @@ struct TlsOption {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a string or an array of strings")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
