@@ -1350,8 +1350,8 @@ export interface CallOptions {
   /** Overrides the manager's `toolErrors` for this call. */
   toolErrors?: 'throw' | 'return';
   /**
-   * Merged into `_meta` of the request; keys of the protocol cannot be overridden. `traceparent`, `tracestate` and
-   * `baggage` have to be what W3C says: TypeError `INVALID_ARGUMENT`.
+   * Merged into `_meta` of the request; keys of the protocol cannot be overridden. Keys have the form `[prefix/]name` of
+   * the specification, `traceparent`, `tracestate` and `baggage` are what W3C says: else TypeError `INVALID_ARGUMENT`.
    */
   meta?: JsonObject;
   /**

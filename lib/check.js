@@ -184,22 +184,34 @@ function callOptions(value) {
   optionalMillis(value.maxTotalTimeoutMs, 'options.maxTotalTimeoutMs');
   optionalFunction(value.onProgress, 'options.onProgress');
   optionalChoice(value.toolErrors, ['throw', 'return'], 'options.toolErrors');
-  optionalObject(value.meta, 'options.meta');
-  traced(value.meta, 'options.meta');
+  meta(value.meta, 'options.meta');
   optionalString(value.app, 'options.app');
   if (value.signal !== undefined) signal(value.signal);
 }
 
-/** Trace context is sent as W3C says, or not at all (mcp:META-08). */
-function traced(meta, parameter) {
-  const wrong = trace.fault(meta);
-  if (wrong !== undefined) throw invalid(`${parameter}.${wrong.name}`, wrong.expected, meta[wrong.name]);
+const META_LABEL = /^[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?$/;
+const META_NAME = /^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$/;
+
+/** Whether `[prefix/]name` is a key that `_meta` may have (mcp:META-09). */
+function isMetaKey(key) {
+  const slash = key.indexOf('/');
+  const labels = slash < 0 ? [] : key.slice(0, slash).split('.');
+  return labels.every((label) => META_LABEL.test(label)) && META_NAME.test(key.slice(slash + 1));
+}
+
+/** Keys are those of the protocol's syntax; trace context is sent as W3C says, or not at all (mcp:META-08). */
+function meta(value, parameter) {
+  optionalObject(value, parameter);
+  for (const key of Object.keys(value ?? {}))
+    if (!isMetaKey(key)) throw invalid(parameter, 'keys of the form [prefix/]name', key);
+  const wrong = trace.fault(value);
+  if (wrong !== undefined) throw invalid(`${parameter}.${wrong.name}`, wrong.expected, value[wrong.name]);
 }
 
 /** Parameters of a request. */
 function params(value) {
   optionalObject(value, 'params');
-  traced(value?._meta, 'params._meta');
+  meta(value?._meta, 'params._meta');
 }
 
 function toolPair(value) {
