@@ -251,7 +251,7 @@ impl Receiver for Ear {
             Incoming::Notification { method, params: Some(params) } if method == "bridge/message" => {
                 self.callbacks.emit("message", params.into_string());
             }
-            Incoming::Notification { .. } | Incoming::Response { .. } => {}
+            Incoming::Notification { .. } | Incoming::Response { .. } | Incoming::Unreadable { .. } => {}
         }
     }
 

@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use tokio::task::AbortHandle;
 
 use super::Tables;
@@ -115,21 +112,24 @@ impl Inbound {
     }
 
     fn request(&self, id: String, method: &str, params: String) {
-        let allowed = !self.stateless.load(Ordering::Relaxed);
+        // Nothing is done about it, and no answer written (mcp:BASE-12, mcp:STDIO-05).
+        if self.stateless.load(Ordering::Relaxed) {
+            return self.report(&self.violations, "REQUEST_REFUSED", || {
+                format!("the server asked for {}, though servers of this era ask nothing", quoted(method))
+            });
+        }
         match method {
             "ping" => self.answer(write::result(&id, "{}")),
-            "roots/list" if allowed => {
+            "roots/list" => {
                 self.answer(write::result(&id, &format!("{{\"roots\":{}}}", self.listener.roots())));
             }
-            "elicitation/create" | "sampling/createMessage"
-                if allowed && self.tables.input.serves(method) =>
-            {
+            "elicitation/create" | "sampling/createMessage" if self.tables.input.serves(method) => {
                 match wanted_ttl(&params).filter(|_| self.takes_tasks()) {
                     Some(ttl) => self.question_as_task(&id, method.to_owned(), params, ttl),
                     None => self.question(id, Asked::Host { method: method.to_owned(), params }),
                 }
             }
-            "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" if allowed && self.takes_tasks() => {
+            "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel" if self.takes_tasks() => {
                 self.question(id, Asked::Task { method: method.to_owned(), params });
             }
             _ => {
@@ -235,8 +235,9 @@ impl Inbound {
             "notifications/prompts/list_changed" => self.listener.list_changed(ListKind::Prompts),
             "notifications/resources/list_changed" => self.listener.list_changed(ListKind::Resources),
             "notifications/resources/updated" => {
-                if let Ok(updated) = serde_json::from_str::<Updated>(params) {
-                    self.listener.resource_updated(&updated.uri);
+                let [uri] = json_scan::pick(params, ["uri"]);
+                if let Some(uri) = uri.and_then(json_scan::decode) {
+                    self.listener.resource_updated(&uri);
                 }
             }
             "notifications/message" => self.log(params),
@@ -255,14 +256,15 @@ impl Inbound {
     }
 
     fn log(&self, params: &str) {
-        let Ok(message) = serde_json::from_str::<LogMessage>(params) else {
+        let [level, logger, data] = json_scan::pick(params, ["level", "logger", "data"]);
+        let Some(level) = level.and_then(json_scan::decode) else {
             self.report(&self.violations, "MESSAGE_INVALID", || {
-                "a log message without level or data was dropped".to_owned()
+                "a log message without a level was dropped".to_owned()
             });
             return;
         };
-        let data = message.data.map_or("null", RawValue::get);
-        self.listener.log(&message.level, message.logger.as_deref(), data);
+        let logger = logger.and_then(json_scan::decode);
+        self.listener.log(&level, logger.as_deref(), data.unwrap_or("null"));
     }
 
     /// Reports the first few findings of a kind; the count goes on.
@@ -274,20 +276,6 @@ impl Inbound {
             self.listener.misbehaved(code, format!("{} (further ones are not reported)", message()));
         }
     }
-}
-
-#[derive(Deserialize)]
-struct Updated {
-    uri: String,
-}
-
-#[derive(Deserialize)]
-struct LogMessage<'a> {
-    level: String,
-    #[serde(default)]
-    logger: Option<String>,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
 }
 
 /// Completes when nobody needs the answer to a question any more.
@@ -362,6 +350,10 @@ impl Receiver for Inbound {
                 self.notification(&method, params.as_ref().map_or("{}", |params| params.as_str()));
             }
             Incoming::Response { id, .. } => self.stray(id),
+            Incoming::Unreadable { text, reason } => {
+                let shown = crate::unicode::clean_str_lossy(&text);
+                self.noise(&super::excerpt(&shown, 200), reason);
+            }
         }
     }
 

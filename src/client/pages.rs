@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Client, Request};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::json_scan::{self, Kind};
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, push_member};
 use crate::protocol::stateless::CacheHint;
@@ -38,6 +38,7 @@ pub struct Pages {
 /// Takes the items and the cursor out of a page; `member` is `tools`, `prompts`, ….
 struct Page<'a> {
     items: Vec<&'a RawValue>,
+    /// The cursor as the JSON literal it came as: it goes back byte for byte (mcp:PAGE-01).
     next: Option<String>,
 }
 
@@ -106,27 +107,20 @@ pub async fn read_all(
 fn cursor_params(cursor: Option<&str>) -> Params {
     let mut members = String::new();
     if let Some(cursor) = cursor {
-        let mut literal = String::new();
-        crate::jsonrpc::write::push_string(&mut literal, cursor);
-        push_member(&mut members, "cursor", &literal);
+        push_member(&mut members, "cursor", cursor);
     }
     Params::from_members(members, String::new())
 }
 
 fn read_page<'a>(text: &'a str, member: &str) -> Result<Page<'a>, &'static str> {
-    #[derive(Deserialize)]
-    struct Cursor {
-        #[serde(rename = "nextCursor", default)]
-        next: Option<serde_json::Value>,
+    if json_scan::kind(text) != Kind::Object {
+        return Err("is not an object");
     }
-    let members: std::collections::HashMap<String, &'a RawValue> =
-        serde_json::from_str(text).map_err(|_| "is not an object")?;
-    let list = members.get(member).ok_or("has no list")?;
-    let items = serde_json::from_str(list.get()).map_err(|_| "has no list")?;
-    let next = serde_json::from_str::<Cursor>(text).ok().and_then(|cursor| cursor.next);
-    let next = match next {
-        None | Some(serde_json::Value::Null) => None,
-        Some(serde_json::Value::String(next)) => Some(next),
+    let [list, next] = json_scan::pick(text, [member, "nextCursor"]);
+    let items = serde_json::from_str(list.ok_or("has no list")?).map_err(|_| "has no list")?;
+    let next = match next.map(|next| (json_scan::kind(next), next)) {
+        None | Some((Kind::Null, _)) => None,
+        Some((Kind::String, next)) => Some(next.to_owned()),
         Some(_) => return Err("has a cursor that is not a string"),
     };
     Ok(Page { items, next })

@@ -1,15 +1,18 @@
 //! Progress tokens: which request a sign of life belongs to (PRO-08, C5).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::Request;
 use crate::deadline::{Deadline, OwnedHold};
 use crate::host::Host;
+use crate::json_scan;
+use crate::jsonrpc::read::our_id;
 use crate::protocol::stateless;
 use crate::runtime::lock;
 use crate::unicode;
@@ -83,15 +86,26 @@ impl fmt::Debug for ProgressTable {
 }
 
 /// `params` of `notifications/progress`, as far as it concerns us.
-#[derive(Deserialize)]
 struct Notice {
-    #[serde(rename = "progressToken")]
     token: u64,
     progress: f64,
-    #[serde(default)]
     total: Option<f64>,
-    #[serde(default)]
     message: Option<String>,
+}
+
+impl Notice {
+    /// `None` without a token of ours or a number; the rest may be missing or be anything.
+    fn read(params: &str) -> Option<Self> {
+        let [token, progress, total, message] =
+            json_scan::pick(params, ["progressToken", "progress", "total", "message"]);
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        Some(Self {
+            token: our_id(token?)?,
+            progress: number(progress?)?,
+            total: total.and_then(number),
+            message: message.and_then(json_scan::decode).map(Cow::into_owned),
+        })
+    }
 }
 
 impl ProgressTable {
@@ -165,7 +179,7 @@ impl ProgressTable {
     /// Takes a notification; how many characters were removed from its message, `None` when its token belongs to no
     /// open request.
     pub fn notice(&self, params: &str) -> Option<usize> {
-        let notice = serde_json::from_str::<Notice>(params).ok()?;
+        let notice = Notice::read(params)?;
         let mut watched = lock(&self.watched);
         let entry = watched.get_mut(&notice.token)?;
         entry.deadline.touch();

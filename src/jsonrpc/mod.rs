@@ -93,4 +93,11 @@ pub enum Incoming {
         /// `params` as sent.
         params: Option<RawText>,
     },
+    /// A member of a batch that is no message; its neighbours may be.
+    Unreadable {
+        /// The member as JSON text.
+        text: String,
+        /// What was wrong.
+        reason: &'static str,
+    },
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Answer, Incoming, RawText, RpcError};
+use crate::json_scan::{self, Kind};
 
 /// Members of an envelope, exactly as spelled (B-091); unknown ones are ignored, repeated ones refused.
 #[derive(Deserialize)]
@@ -20,15 +21,6 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct ErrorBody {
-    code: i64,
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    data: Option<Box<RawValue>>,
 }
 
 /// Why a frame is not a message.
@@ -53,7 +45,24 @@ fn read_batch(frame: &str) -> Result<Vec<Incoming>, NotAMessage> {
     if members.is_empty() || members.len() > MAX_BATCH {
         return Err(NotAMessage("an empty or endless batch"));
     }
-    members.into_iter().map(|member| read_one(member.get().to_owned())).collect()
+    let mut wrong = None;
+    let mut readable = false;
+    let each = |member: &RawValue| match read_one(member.get().to_owned()) {
+        Ok(message) => {
+            readable = true;
+            message
+        }
+        Err(not) => {
+            wrong.get_or_insert(not);
+            Incoming::Unreadable { text: member.get().to_owned(), reason: not.0 }
+        }
+    };
+    let messages = members.into_iter().map(each).collect();
+    // One bad member costs no other its answer (mcp:BASE-10); where all are bad, it is no batch.
+    match wrong {
+        Some(not) if !readable => Err(not),
+        _ => Ok(messages),
+    }
 }
 
 /// Reads one message that is known to be an object.
@@ -75,8 +84,8 @@ pub fn read_one(frame: String) -> Result<Incoming, NotAMessage> {
             Draft::Invalid(reason) => Incoming::Response { id, answer: Answer::Invalid { reason, frame } },
         });
     };
-    let method: String =
-        serde_json::from_str(method.get()).map_err(|_| NotAMessage("the method is not a string"))?;
+    let method =
+        json_scan::decode(method.get()).ok_or(NotAMessage("the method is not a string"))?.into_owned();
     let id = envelope.id.map(|id| id.get().to_owned());
     let params = envelope.params.map(place);
     let params = params.map(|range| RawText::new(frame, range));
@@ -107,19 +116,25 @@ fn read_response(
     }
 }
 
+/// The code counts, whatever is wrong with the rest (mcp:BASE-09).
 fn read_error(raw: &RawValue) -> Draft {
-    match serde_json::from_str::<ErrorBody>(raw.get()) {
-        Ok(body) => Draft::Error(RpcError {
-            code: body.code,
-            message: body.message,
-            data: body.data.map(std::sync::Arc::from),
-        }),
-        Err(_) => Draft::Invalid("an error without integer code"),
+    if json_scan::kind(raw.get()) != Kind::Object {
+        return Draft::Invalid("an error that is no object");
     }
+    let [code, message, data] = json_scan::pick(raw.get(), ["code", "message", "data"]);
+    let Some(code) = code.and_then(whole) else { return Draft::Invalid("an error without integer code") };
+    let message = message.and_then(json_scan::decode).unwrap_or_default().into_owned();
+    let data = data.and_then(|data| RawValue::from_string(data.to_owned()).ok()).map(std::sync::Arc::from);
+    Draft::Error(RpcError { code, message, data })
 }
 
 /// Our ids are whole numbers; `"7"` is not `7` (mcp:BASE-07), `7.0` is.
-fn our_id(text: &str) -> Option<u64> {
+pub fn our_id(text: &str) -> Option<u64> {
+    whole(text)
+}
+
+/// A whole number of this type; some languages write all numbers with a fraction.
+fn whole<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok().or_else(|| text.strip_suffix(".0")?.parse().ok())
 }
 
@@ -224,6 +239,43 @@ mod tests {
     fn std_03_batches_are_read() {
         let batch = r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]"#;
         assert_eq!(read(batch.to_owned()).map(|list| list.len()), Ok(2));
+    }
+
+    #[test]
+    fn base_10_one_bad_member_costs_no_other_its_answer() {
+        let batch = r#"[7,{"a":1},{"jsonrpc":"2.0","id":1,"result":{}}]"#;
+        let Ok(list) = read(batch.to_owned()) else { panic!("mcp:BASE-10") };
+        let [Incoming::Unreadable { .. }, Incoming::Unreadable { text, .. }, answer] = list.as_slice() else {
+            panic!("mcp:BASE-10 {list:?}");
+        };
+        assert_eq!(text, r#"{"a":1}"#);
+        assert!(matches!(answer, Incoming::Response { id: Some(1), .. }), "mcp:BASE-10 {answer:?}");
+    }
+
+    #[test]
+    fn base_09_the_code_of_an_error_survives_what_is_wrong_with_the_rest() {
+        for (error, code, message, data) in [
+            (r#"{"code":-32000,"message":"a\ud83db"}"#, -32000, "a\u{fffd}b", None),
+            (r#"{"code":-32000,"message":null}"#, -32000, "", None),
+            (r#"{"code":-32000.0}"#, -32000, "", None),
+            (r#"{"code":7,"message":"m","data": {"deep":[1e400]} }"#, 7, "m", Some(r#"{"deep":[1e400]}"#)),
+            (r#"{"code":7,"message":"m","data":null}"#, 7, "m", Some("null")),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":7,"error":{error}}}"#);
+            let Ok(Incoming::Response { answer: Answer::Error(read), .. }) = one(&text) else {
+                panic!("mcp:BASE-09 {text}");
+            };
+            let kept = read.data.as_ref().map(|data| data.get());
+            assert_eq!((read.code, read.message.as_str(), kept), (code, message, data), "mcp:BASE-09");
+        }
+        for error in [r#"{"code":"7","message":""}"#, r#"{"code":7.5}"#, r#"{"message":"m"}"#, "[7]", "true"]
+        {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":7,"error":{error}}}"#);
+            assert!(
+                matches!(one(&text), Ok(Incoming::Response { id: Some(7), answer: Answer::Invalid { .. } })),
+                "mcp:BASE-09 {text}"
+            );
+        }
     }
 
     #[test]

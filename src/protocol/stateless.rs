@@ -225,6 +225,10 @@ pub struct Discovery {
 impl Discovery {
     /// Reads a result; `None` where it is no `DiscoverResult`.
     pub fn read(result: &str) -> Option<Self> {
+        // Complete, or no answer to this question (mcp:BASE-15).
+        if read_result(result) != ResultKind::Complete {
+            return None;
+        }
         let [versions, capabilities] = json_scan::pick(result, ["supportedVersions", "capabilities"]);
         let versions = versions.filter(|value| json_scan::kind(value) == Kind::Array)?;
         capabilities.filter(|value| json_scan::kind(value) == Kind::Object)?;

@@ -85,7 +85,7 @@ fn text_of(message: &Incoming) -> Option<String> {
         Incoming::Notification { method, params: given } => {
             write::notification(method, params(given).as_deref())
         }
-        Incoming::Response { .. } => return None,
+        Incoming::Response { .. } | Incoming::Unreadable { .. } => return None,
     };
     Some(frame)
 }

@@ -39,6 +39,7 @@ impl Receiver for Heard {
         let method = match message {
             Incoming::Notification { method, .. } | Incoming::Request { method, .. } => method,
             Incoming::Response { id, .. } => format!("response {id:?}"),
+            Incoming::Unreadable { text, .. } => format!("unreadable {text}"),
         };
         lock(&self.messages).push(method);
     }
