@@ -18,7 +18,7 @@ use crate::error::{ErrorCode, McpError, TimeoutKind};
 use crate::jsonrpc::write::{self, Params};
 use crate::jsonrpc::{RawText, RpcError};
 use crate::protocol::capability::{self, ClientFeatures, ClientIdentity};
-use crate::protocol::negotiation::{Channel, ProbeOutcome, Verdict, judge};
+use crate::protocol::negotiation::{Channel, ProbeOutcome, UNSUPPORTED_VERSION, Verdict, judge};
 use crate::protocol::stateless::{self, Discovery};
 use crate::protocol::version::{Era, ProtocolVersion};
 use crate::transport::{Mirrored, Outgoing, RequestFailure, Transport};
@@ -286,9 +286,21 @@ impl Talk<'_> {
             .with(|facts| facts.kind = Some(TimeoutKind::Connect))
     }
 
+    /// Once more at an older version, where the server refuses with the list of its own (mcp:LIFE-11).
     async fn shake_hands(&self) -> Result<Negotiated, Refused> {
+        let newest = ProtocolVersion::LEGACY[0];
+        let refused = match self.greet(newest).await {
+            Err(Refused::Rpc(error)) => error,
+            outcome => return outcome,
+        };
+        match older_version(&refused) {
+            Some(older) => self.greet(older).await,
+            None => Err(Refused::Rpc(refused)),
+        }
+    }
+
+    async fn greet(&self, version: ProtocolVersion) -> Result<Negotiated, Refused> {
         let Opening { transport, introduction, deadline, .. } = &self.opening;
-        let version = ProtocolVersion::LEGACY[0];
         let params = capability::initialize_params(version, introduction.features, &introduction.identity);
         let mut logins = Logins::default();
         let answer = loop {
@@ -326,6 +338,14 @@ fn outcome_of(error: &McpError) -> ProbeOutcome {
         (ErrorCode::ServerExited | ErrorCode::ConnectionLost, None) => ProbeOutcome::Ended,
         _ => ProbeOutcome::Unreached,
     }
+}
+
+/// The version to ask for after a refusal. A server of both eras is asked for the other one instead.
+fn older_version(refusal: &RpcError) -> Option<ProtocolVersion> {
+    let theirs = stateless::supported_versions(refusal);
+    let known = |version: &ProtocolVersion| theirs.iter().any(|name| name == version.as_str());
+    let modern = refusal.code == UNSUPPORTED_VERSION || ProtocolVersion::MODERN.iter().any(known);
+    ProtocolVersion::LEGACY.into_iter().skip(1).find(known).filter(|_| !modern)
 }
 
 fn mirrored(method: &str) -> Mirrored {

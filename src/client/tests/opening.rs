@@ -62,6 +62,32 @@ async fn era_19_a_server_of_neither_era_is_explained_by_its_own_words() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn life_11_a_refusal_that_names_older_versions_is_met_with_one_of_them() {
+    let mut stage = Stage::new(&[]);
+    let opening = stage.open(Channel::Http, EraChoice::Legacy);
+    let first = stage.peer.expect("initialize").await;
+    let data = json!({"supported": ["2024-11-05", "2025-03-26"], "requested": "2025-11-25"});
+    stage.peer.fail(&first, -32602, &data);
+    let second = stage.peer.expect("initialize").await;
+    assert_ne!(first.id(), second.id());
+    assert_eq!(second.params()["protocolVersion"], "2025-03-26", "mcp:LIFE-11");
+    // Once only.
+    stage.peer.fail(&second, -32602, &data);
+    let error = opening.await.unwrap().unwrap_err();
+    assert_eq!((error.code(), error.facts().rpc_code), (ErrorCode::ConnectFailed, Some(-32602)));
+    stage.peer.expect_silence(Duration::from_secs(60)).await;
+
+    // Who speaks the newer era too, or none of ours, is not asked again.
+    for supported in [json!(["2026-07-28", "2025-03-26"]), json!(["1.0"]), json!("2025-03-26"), json!(null)] {
+        let opening = stage.open(Channel::Http, EraChoice::Legacy);
+        let hello = stage.peer.expect("initialize").await;
+        stage.peer.fail(&hello, -32602, &json!({ "supported": supported }));
+        assert_eq!(opening.await.unwrap().unwrap_err().code(), ErrorCode::ConnectFailed, "mcp:LIFE-11");
+        stage.peer.expect_silence(Duration::from_secs(60)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn d11_over_http_only_an_answer_selects_the_old_era() {
     let mut stage = Stage::new(&[]);
     let opening = stage.open(Channel::Http, EraChoice::Auto);
