@@ -25,8 +25,9 @@ use crate::protocol::stateless::ListenFilter;
 use crate::protocol::version::Era;
 use crate::runtime::{self, lock, random_jitter};
 
-/// A stream that lived so long proves that listening works.
-pub(super) const PROVEN_AFTER: Duration = Duration::from_secs(120);
+/// A stream that lived so long proves that listening works: longer than hosts without a process of their own let one
+/// live (25 s, D5), shorter than proxies let a silent one be (60 s and more, mcp:HTTP-16).
+const PROVEN_AFTER: Duration = Duration::from_secs(45);
 /// Wait after a stream that the server itself ended (mcp:SUB-10).
 const AFTER_GRACEFUL: Duration = Duration::from_secs(30);
 /// Streams in a row that end early before listening is given up.
@@ -278,7 +279,7 @@ async fn keep_listening(shared: &Arc<Shared>, live: &Live) {
         let stream = open_stream(shared, live, change, filter);
         let Some((end, lived)) = follow(shared, live, stream, &mut wanted).await else { continue };
         missed_news = true;
-        failures = if lived >= PROVEN_AFTER { 1 } else { failures + 1 };
+        failures = failures_with(failures, lived);
         let Some(wait) = next_wait(&end, failures) else {
             return give_up(shared, &end);
         };
@@ -353,6 +354,11 @@ fn error_of(end: &ListenEnd) -> McpError {
     McpError::new(ErrorCode::RpcError, message)
 }
 
+/// Streams in a row that ended early, with one more that lived so long.
+pub(super) fn failures_with(before: u32, lived: Duration) -> u32 {
+    if lived >= PROVEN_AFTER { 1 } else { before + 1 }
+}
+
 /// When to listen again; `None` gives up. A refusal is final (mcp:SUB-17).
 pub(super) fn next_wait(end: &ListenEnd, failures: u32) -> Option<Duration> {
     match end {
@@ -389,6 +395,16 @@ fn announce_gap(shared: &Arc<Shared>, live: &Live, filter: &ListenFilter) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn http_16_a_proxy_that_cuts_silent_streams_is_routine() {
+        let after =
+            |seconds| (0..20).fold(0, |failures, _| failures_with(failures, Duration::from_secs(seconds)));
+        for seconds in [60, 100, 125] {
+            assert_eq!(after(seconds), 1, "mcp:HTTP-16 a cut every {seconds} s");
+        }
+        assert!(after(25) >= MOST_FAILURES, "D5");
+    }
 
     #[test]
     fn d5_listening_has_its_own_back_off_and_gives_up() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::subscriptions::{Listening, PROVEN_AFTER, next_wait};
+use super::subscriptions::{Listening, failures_with, next_wait};
 use super::{Live, Shared};
 use crate::client::listen::ListenEnd;
 use crate::protocol::stateless::ListenFilter;
@@ -63,7 +63,7 @@ pub(super) async fn keep(shared: &Arc<Shared>, live: &Live) {
             (end, lived) = ended(&mut open) => {
                 open = None;
                 shared.task_news.told_of(HashSet::new());
-                failures = if lived >= PROVEN_AFTER { 1 } else { failures + 1 };
+                failures = failures_with(failures, lived);
                 // A server that refuses is asked as ever, which is no loss worth telling.
                 let Some(wait) = next_wait(&end, failures) else { return };
                 tokio::time::sleep(wait).await;
