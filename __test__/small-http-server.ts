@@ -1,5 +1,5 @@
 /** The small server of the zoo, which counts its sessions and does what a test tells it; it ends with the test. */
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { onTestFinished } from 'vitest';
 
@@ -20,7 +20,7 @@ export interface SmallServer {
   arrived: Arrived[];
   sessions: number;
   /** Takes a request over by returning `true`. */
-  answer: (request: Arrived, response: ServerResponse) => boolean | void;
+  answer: (request: Arrived, response: ServerResponse, raw: IncomingMessage) => boolean | void;
   /** How often a method was asked. */
   count(method: string): number;
   /** Ends every connection without a word. */

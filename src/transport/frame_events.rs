@@ -96,6 +96,12 @@ impl EventFramer {
         Self { next_id: last_id.to_vec(), last_id: last_id.to_vec(), ..Self::new(limit) }
     }
 
+    /// The same with the pause that the server asked for before the stream was cut (mcp:HTTPL-20).
+    #[must_use]
+    pub fn pausing(self, retry: Option<Duration>) -> Self {
+        Self { retry, ..self }
+    }
+
     /// Id of the last complete event, to be sent as `Last-Event-ID`; `None` where the server gave none.
     pub fn last_event_id(&self) -> Option<&[u8]> {
         (!self.last_id.is_empty()).then_some(self.last_id.as_slice())

@@ -18,6 +18,9 @@ use crate::transport::{Outgoing, RequestFailure};
 /// Code that some servers use for a session they do not know (E2); by itself it says nothing.
 const SESSION_CODE: i64 = -32001;
 
+/// Some servers write it before their JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// One request under way.
 pub(super) struct Exchange<'a> {
     pub(super) shared: &'a Shared,
@@ -90,7 +93,7 @@ impl Exchange<'_> {
 
     async fn whole(&self, response: &mut Response) -> Reply {
         let limit = self.shared.limits.message;
-        let (body, end) = response_body::read(response, limit).await;
+        let (mut body, end) = response_body::read(response, limit).await;
         match end {
             End::Whole => {}
             End::TooLong => return Err(too_large(limit)),
@@ -103,6 +106,9 @@ impl Exchange<'_> {
             |why: &str, body: &[u8]| RequestFailure::Transport(self.not_a_message(response, body, why));
         if body.iter().all(u8::is_ascii_whitespace) {
             return Err(invalid("no body", &body));
+        }
+        if body.starts_with(BYTE_ORDER_MARK) {
+            body.drain(..BYTE_ORDER_MARK.len());
         }
         let text =
             String::from_utf8(body).map_err(|error| invalid("a body that is not UTF-8", error.as_bytes()))?;
@@ -214,6 +220,7 @@ fn tells_of_lost_session(body: &[u8]) -> bool {
 
 /// The JSON-RPC error in a body, with its id.
 fn read_error(body: &[u8]) -> Option<(Option<u64>, RpcError)> {
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     let text = std::str::from_utf8(body).ok()?.to_owned();
     match read::read(text).ok()?.into_iter().next()? {
         Incoming::Response { id, answer: Answer::Error(error) } => Some((id, error)),

@@ -12,7 +12,7 @@ use super::Shared;
 use super::answer::{self, Content};
 use super::stream::EventReader;
 use crate::jsonrpc::{Incoming, read};
-use crate::runtime;
+use crate::runtime::{self, lock};
 use crate::transport::frame_events::Event;
 
 /// A stream that lived shorter counts as a failure, however politely it ended (E10).
@@ -30,6 +30,8 @@ enum End {
 
 #[derive(Default)]
 struct Position {
+    /// Whether there was a stream before.
+    known: bool,
     last_id: Vec<u8>,
     retry: Option<Duration>,
 }
@@ -54,10 +56,18 @@ impl Shared {
         let mut short_lived = 0;
         loop {
             let started = Instant::now();
+            let before = position.last_id.clone();
             if matches!(self.listen_to_one(&mut position).await, End::Missing) {
                 return;
             }
-            short_lived = if started.elapsed() < PROVEN_AFTER { short_lived + 1 } else { 1 };
+            short_lived = if started.elapsed() >= PROVEN_AFTER {
+                1
+            } else if position.last_id != before {
+                // A server that has its clients poll gives a new id each time (mcp:HTTPL-21).
+                2
+            } else {
+                short_lived + 1
+            };
             let own = self.limits.delay(short_lived);
             let delay = if short_lived > self.limits.retries {
                 RESIGNED
@@ -74,6 +84,11 @@ impl Shared {
             return End::Broken;
         };
         let status = response.status();
+        // Where there was a stream, only the session can be what is not found (mcp:HTTPL-17).
+        if status.as_u16() == 404 && position.known && lock(&self.session).id.is_some() {
+            self.expire(&answer::session_expired());
+            return End::Missing;
+        }
         if status.is_client_error() && status.as_u16() != 429 {
             // 405 is the usual answer; whatever is wrong with the rest shows with the next request.
             return End::Missing;
@@ -84,6 +99,7 @@ impl Shared {
         if answer::content(response.headers()) != Content::Events {
             return End::Missing;
         }
+        position.known = true;
         let mut reader = EventReader::new(response, self.limits.message, &position.last_id);
         while let Some(event) = reader.next().await {
             self.take_unasked(event);

@@ -36,6 +36,12 @@ impl EventReader {
         Self { response, framer, ready: VecDeque::new(), limit, failure: None }
     }
 
+    /// The rest of a stream that was cut.
+    fn resumed(response: Response, limit: usize, before: &Self) -> Self {
+        let framer = EventFramer::resumed(limit, before.last_id()).pausing(before.retry());
+        Self { response, framer, ready: VecDeque::new(), limit, failure: None }
+    }
+
     /// The next event; `None` at the end of the stream, whether clean or not. Between events a stream may be
     /// silent; an event that has begun goes on in time (F-055). Any byte is a sign of life, comments included.
     pub async fn next(&mut self) -> Option<Event> {
@@ -96,11 +102,16 @@ impl Exchange<'_> {
         let mut tries = 0;
         let mut noise = None;
         loop {
+            let began_at = reader.last_id().to_vec();
             while let Some(event) = reader.next().await {
                 tries = 0;
                 if let Some(reply) = self.take_event(event, &mut noise) {
                     return (reply, Some(reader.into_response()));
                 }
+            }
+            // A server that has its clients poll gives a new id each time, and ends the stream (mcp:HTTPL-21).
+            if reader.last_id() != began_at {
+                tries = 0;
             }
             match self.resume(&reader, &mut tries).await {
                 Ok(next) => reader = next,
@@ -155,7 +166,7 @@ impl Exchange<'_> {
             };
             let status = response.status();
             if status.is_success() && answer::content(response.headers()) == Content::Events {
-                return Ok(EventReader::new(response, self.shared.limits.message, last_id));
+                return Ok(EventReader::resumed(response, self.shared.limits.message, reader));
             }
             let error = self.shared.refusal(&mut response, self.in_session).await;
             error.message().clone_into(&mut why);

@@ -32,6 +32,7 @@ fn stream(endpoint: &str, after: Vec<Step>) -> Vec<Step> {
     steps
 }
 
+/// mcp:SSE-01, mcp:SSE-02
 #[tokio::test]
 async fn sse_01_endpoint_post_and_answer() {
     let server = Server::start(|seen| match seen.method.as_str() {
@@ -123,6 +124,7 @@ async fn e7_a_refused_post_settles_its_request() {
     }
 }
 
+/// mcp:SSE-05
 #[tokio::test]
 async fn sse_02_a_cut_stream_ends_the_connection() {
     let server = Server::start(|seen| match seen.method.as_str() {

@@ -175,6 +175,7 @@ async fn http_03_a_busy_server_is_asked_once_more_after_one_shared_pause() {
     assert_eq!(server.count("POST"), 2);
 }
 
+/// mcp:HTTPL-26
 #[tokio::test]
 async fn http_03_redirects_stay_on_the_origin_and_keep_the_post() {
     let other = Server::start(|_| json(&result(1, "{}"))).await;

@@ -65,6 +65,40 @@ async fn e10_e5_polite_ends_do_not_make_an_endless_loop() {
     assert!(lock(&heard.closed).is_empty(), "E5");
 }
 
+/// mcp:HTTPL-21
+#[tokio::test]
+async fn httpl_21_a_server_that_has_its_clients_poll_is_polled_on() {
+    let server = Server::start(|seen| match seen.method.as_str() {
+        "GET" => {
+            let last: u32 = seen.header("last-event-id").map_or(0, |id| id.parse().unwrap());
+            vec![stream_head(), bytes(&format!("retry: 10\nid: {}\ndata:\n\n", last + 1)), Step::Close]
+        }
+        _ => post_only(seen.id()),
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    shake(&transport).await;
+    until(|| server.count("GET") == 8).await;
+    transport.close(CloseMode::Fast, over()).await;
+}
+
+/// mcp:HTTPL-17
+#[tokio::test]
+async fn httpl_17_a_stream_that_is_not_found_again_is_a_lost_session() {
+    let server = Server::start(|seen| match (seen.method.as_str(), seen.header("last-event-id")) {
+        ("GET", None) => vec![stream_head(), bytes("retry: 10\nid: 1\ndata:\n\n"), Step::Close],
+        ("GET", Some(_)) => answer(404, "", ""),
+        _ => post_only(seen.id()),
+    })
+    .await;
+    let (transport, heard) = connect(&server);
+    let id = http::header::HeaderValue::from_static("session");
+    lock(&transport.shared.session).id = SessionId::read(&id);
+    shake(&transport).await;
+    until(|| !lock(&heard.closed).is_empty()).await;
+    assert_eq!(lock(&heard.closed)[0].code(), ErrorCode::SessionExpired);
+}
+
 #[tokio::test]
 async fn a_closed_transport_listens_no_more() {
     let server = Server::start(|seen| match seen.method.as_str() {

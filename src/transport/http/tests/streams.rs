@@ -9,6 +9,7 @@ fn event(text: &str) -> Step {
     bytes(&format!("data: {text}\n\n"))
 }
 
+/// mcp:HTTPL-25
 #[tokio::test]
 async fn e8_a_request_ends_with_its_answer_not_with_the_stream() {
     let server = Server::start(|seen| {
@@ -68,6 +69,7 @@ async fn http_02_a_cut_call_goes_on_after_the_last_event() {
     assert_eq!(server.count("POST"), 1, "the call itself is not repeated");
 }
 
+/// mcp:HTTPL-23
 #[tokio::test]
 async fn httpl_23_resuming_is_bounded_and_never_hangs() {
     for (steps, most) in [
@@ -88,6 +90,28 @@ async fn httpl_23_resuming_is_bounded_and_never_hangs() {
         assert_eq!(facts, (ErrorCode::ConnectionLost, Some(Delivery::Unknown)), "{error:?}");
         assert_eq!(server.count("GET"), most);
     }
+}
+
+/// mcp:HTTPL-20, mcp:HTTPL-21
+#[tokio::test]
+async fn httpl_20_21_a_call_is_polled_for_as_often_as_the_server_wants() {
+    let server = Server::start(|seen| {
+        let last: Option<u32> = seen.header("last-event-id").map(|id| id.parse().unwrap());
+        match last {
+            // The pause is asked for once and holds from then on.
+            None => vec![stream_head(), bytes("id: 1\nretry: 10\ndata:\n\n"), Step::Close],
+            Some(9) => vec![stream_head(), event(&result(1, "{}")), Step::Hang],
+            Some(last) => {
+                vec![stream_head(), bytes(&format!("id: {}\ndata:\n\n", last + 1)), Step::Close]
+            }
+        }
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    let started = std::time::Instant::now();
+    assert_eq!(ask(&transport, 1, "tools/call").await.unwrap(), "{}");
+    assert_eq!(server.count("GET"), 9);
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
