@@ -455,7 +455,7 @@ describe('clocks', () => {
     );
   });
 
-  test('PRO-06 F2 progress starts the idle clock anew, also without onProgress', async () => {
+  test('mcp:CAN-10 PRO-06 F2 progress starts the idle clock anew, also without onProgress', async () => {
     await withFaulty([], async (manager) => {
       await manager.connect();
       const result = await manager.callTool(
@@ -479,7 +479,7 @@ describe('clocks', () => {
     });
   });
 
-  test('PRO-06 the total limit holds in spite of progress', async () => {
+  test('mcp:CAN-11 PRO-06 the total limit holds in spite of progress', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
       await manager.connect();

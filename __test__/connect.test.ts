@@ -125,8 +125,10 @@ describe('servers that do not come up', () => {
     expect(error.message).toContain('/no/such/directory');
   });
 
-  test('VERSION_UNSUPPORTED PRO-02 D6: both sides are named', async () => {
-    const { error, status } = await besideGood(faulty('--bad-version'));
+  test('mcp:LIFE-04 VERSION_UNSUPPORTED PRO-02 D6: both sides are named', async () => {
+    const file = join(temporaryDirectory(), 'notes');
+    const { error, status } = await besideGood(faulty('--bad-version', '--notes', file));
+    expect(notes(file).map(({ method }) => method)).toEqual(['initialize']);
     expect(error.code).toBe('VERSION_UNSUPPORTED');
     expect(error.message).toContain('1999-01-01');
     expect(error.message).toContain('2025-11-25');
@@ -239,7 +241,7 @@ describe('servers that do not come up', () => {
 });
 
 describe('servers that come up in spite of it', () => {
-  test('C1 C6 F-013 F-014 STD-03 banners, blank lines, ANSI, a BOM, CRLF, half a batch, a message cut inside an emoji', async () => {
+  test('mcp:STDIO-07 C1 C6 F-013 F-014 STD-03 banners, blank lines, ANSI, a BOM, CRLF, half a batch, a message cut inside an emoji', async () => {
     await withFaulty(['--banner'], async (manager) => {
       const warned = nextEvent(
         manager,
@@ -257,7 +259,7 @@ describe('servers that come up in spite of it', () => {
   });
 
   test.each(['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])(
-    'PRO-02 D6 the server picks %s',
+    'mcp:LIFE-04 PRO-02 D6 the server picks %s',
     async (revision) => {
       await withFaulty(['--old-version', revision], async (manager) => {
         await manager.connect('s');
@@ -267,7 +269,7 @@ describe('servers that come up in spite of it', () => {
     },
   );
 
-  test('PRO-02 PRO-03 D1 the first message is initialize, and nothing precedes initialized', async () => {
+  test('mcp:LIFE-02 mcp:LIFE-05 mcp:LIFE-06 mcp:STDIO-01 PRO-02 PRO-03 D1 the first message is initialize, and nothing precedes initialized', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(
       ['--strict-first', '--notes', file],
@@ -320,7 +322,7 @@ describe('servers that come up in spite of it', () => {
     });
   });
 
-  test('STD-01 lines of standard error are log events', async () => {
+  test('mcp:STDIO-02 STD-01 lines of standard error are log events', async () => {
     await withFaulty([], async (manager) => {
       const line = nextEvent(manager, 'log', ({ source }) => source === 'stderr');
       await manager.callTool('mcp__s__stderr', { text: 'hello\u200B there' });

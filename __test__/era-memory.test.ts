@@ -54,7 +54,7 @@ describe('verdicts', () => {
     expect(peer.asked('server/discover')).toBe(1);
   });
 
-  test('ERA-11 E18 the older way is remembered, shown, and given up when contradicted', async () => {
+  test('mcp:ERA-11 E18 the older way is remembered, shown, and given up when contradicted', async () => {
     const stateDir = join(temporaryDirectory(), 'state');
     const peer = await ssePeer();
     const older: ServerConfig = { type: 'http', url: peer.url };

@@ -44,16 +44,16 @@ const echoes = async (manager: McpManager) =>
 
 describe('over standard input and output', () => {
   test.each<[string, { server: string; flags: string[]; coldMs?: number }, string]>([
-    ['D1 ERA-16 an old one that exits at the question', old('--strict-first'), 'legacy'],
-    ['ERA-05 an old one that is silent at the question', old('--probe', 'silent'), 'legacy'],
-    ['D3 ERA-06 an old one that answers the question with −32602', old('--probe', '-32602'), 'legacy'],
+    ['D1 mcp:ERA-16 an old one that exits at the question', old('--strict-first'), 'legacy'],
+    ['mcp:ERA-05 an old one that is silent at the question', old('--probe', 'silent'), 'legacy'],
+    ['D3 mcp:ERA-06 an old one that answers the question with −32602', old('--probe', '-32602'), 'legacy'],
     ['D3 an old one that answers the question with −32000', old('--probe', '-32000'), 'legacy'],
     ['D5 an old one that answers the question with a page', old('--probe', 'page'), 'legacy'],
     ['D4 an old one that starts cold', { ...old('--strict-first'), ...COLD }, 'legacy'],
     ['D4 D11 a modern one that starts cold', { ...modern(), ...COLD }, 'modern'],
-    ['ERA-19 a modern one that refuses the handshake with −32601', modern('--refuse=-32601'), 'modern'],
-    ['ERA-19 a modern one that refuses the handshake with −32602', modern('--refuse=-32602'), 'modern'],
-    ['ERA-19 a modern one that refuses the handshake with −32000', modern('--refuse=-32000'), 'modern'],
+    ['mcp:ERA-19 a modern one that refuses the handshake with −32601', modern('--refuse=-32601'), 'modern'],
+    ['mcp:ERA-19 a modern one that refuses the handshake with −32602', modern('--refuse=-32602'), 'modern'],
+    ['mcp:ERA-19 a modern one that refuses the handshake with −32000', modern('--refuse=-32000'), 'modern'],
     ['PRO-03 one of both eras', modern('--dual'), 'legacy'],
   ])('%s', async (_, server, era) => {
     const process = new Changeable().become(server);
@@ -72,7 +72,7 @@ describe('over standard input and output', () => {
     ['answers the question with −32601', old(), 1],
     ['answers the question with −32602', old('--probe', '-32602'), 1],
     ['answers the question with a page', old('--probe', 'page'), 1],
-  ])('ERA-14 a modern one that became an old one which %s', async (_, server, boots) => {
+  ])('mcp:ERA-14 a modern one that became an old one which %s', async (_, server, boots) => {
     const process = new Changeable().become(modern());
     const options = { probeTimeoutMs: 1000, retry: { initialDelayMs: 20 } };
     await withManager({ ...options, servers: { s: process.config } }, async (manager) => {
@@ -194,9 +194,9 @@ describe.each([
   ['over a WebSocket', webSocket],
 ])('%s', (_, reach) => {
   test.each<[string, Server, string]>([
-    ['ERA-16 an old one that ends at the question', oldServer(() => 'end'), 'legacy'],
-    ['ERA-05 an old one that is silent at the question', oldServer(() => 'nothing'), 'legacy'],
-    ['ERA-06 an old one that answers −32602', oldServer((message) => failure(message, -32602)), 'legacy'],
+    ['mcp:ERA-16 an old one that ends at the question', oldServer(() => 'end'), 'legacy'],
+    ['mcp:ERA-05 an old one that is silent at the question', oldServer(() => 'nothing'), 'legacy'],
+    ['mcp:ERA-06 an old one that answers −32602', oldServer((message) => failure(message, -32602)), 'legacy'],
     ['D5 an old one that answers with a page', oldServer(() => 'page'), 'legacy'],
     ['PRO-03 a modern one', modernServer, 'modern'],
   ])('%s', async (_name, server, era) => {
@@ -253,17 +253,17 @@ describe('behind a URL', () => {
   const refused = (status: number, code: number) => answer(status, json, (message) => failure(message, code));
 
   test.each<[string, Respond]>([
-    ['ERA-06 −32602 with status 200', refused(200, -32602)],
-    ['ERA-09 −32602 with status 400', refused(400, -32602)],
-    ['ERA-10 −32601 with status 404', refused(404, -32601)],
-    ['ERA-09 −32000 with status 400', refused(400, -32000)],
-    ['ERA-09 an empty 400', answer(400, json, '')],
+    ['mcp:ERA-06 −32602 with status 200', refused(200, -32602)],
+    ['mcp:ERA-09 −32602 with status 400', refused(400, -32602)],
+    ['mcp:ERA-10 −32601 with status 404', refused(404, -32601)],
+    ['mcp:ERA-09 −32000 with status 400', refused(400, -32000)],
+    ['mcp:ERA-09 an empty 400', answer(400, json, '')],
     ['D5 a page with status 200', answer(200, 'text/html', PAGE)],
     ['D5 a page with status 400', answer(400, 'text/html', PAGE)],
     ['D5 a page with status 404', answer(404, 'text/html', PAGE)],
     ['D5 a page with status 405', answer(405, 'text/html', PAGE)],
     ['D5 a page that says it is JSON', answer(200, json, PAGE)],
-  ])('an old one that answers the question with %s', async (_, respond) => {
+  ])('mcp:ERA-17 an old one that answers the question with %s', async (_, respond) => {
     const server = oldServer((message) => failure(message, -32602));
     const reached = await http(server, respond);
     await withManager({}, async (manager) => {
@@ -277,10 +277,10 @@ describe('behind a URL', () => {
   test.each<[string, Respond, string]>([
     ['D11 ends the connection', (response) => Boolean(response.destroy()), 'CONNECTION_LOST'],
     ['D11 is silent', () => true, 'CONNECT_TIMEOUT'],
-    ['ERA-12 fails with 500', answer(500, 'text/html', PAGE), 'HTTP_STATUS'],
-    ['ERA-12 fails with 502', answer(502, 'text/html', PAGE), 'HTTP_STATUS'],
-    ['ERA-12 asks for a login', answer(401, 'text/html', PAGE), 'AUTH_REQUIRED'],
-    ['ERA-12 forbids it', answer(403, 'text/html', PAGE), 'HTTP_STATUS'],
+    ['mcp:ERA-12 fails with 500', answer(500, 'text/html', PAGE), 'HTTP_STATUS'],
+    ['mcp:ERA-12 fails with 502', answer(502, 'text/html', PAGE), 'HTTP_STATUS'],
+    ['mcp:ERA-12 asks for a login', answer(401, 'text/html', PAGE), 'AUTH_REQUIRED'],
+    ['mcp:ERA-12 forbids it', answer(403, 'text/html', PAGE), 'HTTP_STATUS'],
   ])('one that %s decides nothing, and is spoken to in its era later', async (_, respond, code) => {
     let healthy = false;
     const reached = await http(modernServer, (response, message) => !healthy && respond(response, message));

@@ -143,7 +143,7 @@ describe('the circuit', () => {
 });
 
 describe('silence', () => {
-  test('LIF-07 a quiet connection is pinged, one that answers calls is not', async () => {
+  test('mcp:PING-02 LIF-07 a quiet connection is pinged, one that answers calls is not', async () => {
     const small = await smallServer();
     await withManager(over(small, { http: { pingIntervalMs: 300 } }), async (manager) => {
       await manager.connect();
@@ -154,7 +154,7 @@ describe('silence', () => {
     });
   });
 
-  test('LIF-07 F-058 a black hole is noticed, and the connection made anew', async () => {
+  test('mcp:PING-03 LIF-07 F-058 a black hole is noticed, and the connection made anew', async () => {
     const small = await smallServer();
     await withManager(
       over(small, { http: { pingIntervalMs: 200, pongTimeoutMs: 500 }, retry: { initialDelayMs: 50 } }),

@@ -69,7 +69,7 @@ describe('real servers', () => {
 });
 
 describe('small servers', () => {
-  test('HTTP-03 CAL-01 a lost session is renewed once and the refused call repeated', async () => {
+  test('mcp:HTTPL-17 HTTP-03 CAL-01 a lost session is renewed once and the refused call repeated', async () => {
     let sessions = 0;
     const { url, seen } = await byHand((one, response) => {
       if (one.message?.method === 'initialize') {
@@ -149,7 +149,7 @@ describe('small servers', () => {
     });
   });
 
-  test('PRO-07 a cancelled call is told to the server', async () => {
+  test('mcp:HTTPL-08 PRO-07 a cancelled call is told to the server', async () => {
     const { url, seen } = await byHand((one) => one.message?.method === 'tools/call');
     await withManager({ servers: { s: { url } } }, async (manager) => {
       await manager.connect();

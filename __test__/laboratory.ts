@@ -121,7 +121,7 @@ export function judge(row: Row): void {
       });
     });
 
-    test('call: answers, failures of tools, errors, fifty at once', async () => {
+    test('mcp:BASE-21 mcp:STDIO-08 call: answers, failures of tools, errors, fifty at once', async () => {
       await withServer(async (manager) => {
         await echo(manager, 'ﬁ e\u0301 🙂\u2028"\\');
         expect(await caught(manager.callTool('mcp__s__fail'))).toMatchObject({

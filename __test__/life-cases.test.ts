@@ -48,7 +48,7 @@ describe('who owns a connection', () => {
   }, 60_000);
 
   // The case shares connections between managers too; CFG-10 gives each configured server its own. Agents share by view().
-  test('A14 BEY-01 fifty sub-agents share one process, which none of them starts or ends', async () => {
+  test('mcp:STDIO-14 A14 BEY-01 fifty sub-agents share one process, which none of them starts or ends', async () => {
     await withManager({ servers: { s: faulty() } }, async (manager) => {
       await manager.connect();
       const { pid } = manager.status('s')!;

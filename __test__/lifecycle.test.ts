@@ -86,7 +86,7 @@ describe('closing', () => {
     expect((await caught(manager.ping('s'))).code).toBe('MANAGER_CLOSED');
   });
 
-  test('STD-04 a polite server ends by itself at the end of its input', async () => {
+  test('mcp:LIFE-12 mcp:STDIO-12 STD-04 a polite server ends by itself at the end of its input', async () => {
     const manager = open([], { shutdown: { graceMs: 10_000, termMs: 10_000 } });
     const { pid } = await manager.connect('s');
     const begin = Date.now();
@@ -104,7 +104,7 @@ describe('closing', () => {
     expect(isAlive(pid!)).toBe(false);
   });
 
-  test('STD-04 F-017 Q3 a server deaf to everything gets SIGKILL', async () => {
+  test('mcp:STDIO-12 STD-04 F-017 Q3 a server deaf to everything gets SIGKILL', async () => {
     const manager = open(['--ignore-eof', '--ignore-term'], { shutdown: { graceMs: 200, termMs: 200 } });
     const { pid } = await manager.connect('s');
     const begin = Date.now();
@@ -142,7 +142,7 @@ describe('closing', () => {
   test.each([
     ['the server ends politely', []],
     ['the server is deaf', ['--ignore-eof', '--ignore-term']],
-  ])('STD-04 F-015 A2 A6 a grandchild that holds the output dies too: %s', async (_, flags) => {
+  ])('mcp:STDIO-17 STD-04 F-015 A2 A6 a grandchild that holds the output dies too: %s', async (_, flags) => {
     const file = join(temporaryDirectory(), 'pid');
     const manager = open([...flags, '--grandchild', file]);
     const { pid } = await manager.connect('s');
@@ -218,7 +218,7 @@ describe('losing a server', () => {
     });
   });
 
-  test('LIF-01 LIF-04 lost while connected: pending, then connected again, by itself', async () => {
+  test('mcp:STDIO-10 LIF-01 LIF-04 lost while connected: pending, then connected again, by itself', async () => {
     await withFaulty(
       [],
       async (manager) => {
@@ -239,7 +239,7 @@ describe('losing a server', () => {
     );
   });
 
-  test('F-006 the server closes its output but lives: its calls fail, the process is ended', async () => {
+  test('mcp:STDIO-13 F-006 the server closes its output but lives: its calls fail, the process is ended', async () => {
     await withFaulty(['--close-stdout', '--ignore-eof'], async (manager) => {
       const { pid } = await manager.connect('s');
       const left = nextEvent(manager, 'status', ({ state }) => state !== 'connected', 3000);

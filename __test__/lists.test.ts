@@ -38,7 +38,7 @@ describe('pages', () => {
     });
   });
 
-  test('PRO-09 J14 LIST_LIMIT: a cursor that repeats', async () => {
+  test('mcp:PAGE-06 PRO-09 J14 LIST_LIMIT: a cursor that repeats', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withManager(
       { servers: { s: faulty('--cursor-loop', '--notes', file), good: faulty() } },
@@ -57,7 +57,7 @@ describe('pages', () => {
     );
   });
 
-  test('PRO-09 F-030 LIST_LIMIT: pages without end', async () => {
+  test('mcp:PAGE-06 PRO-09 F-030 LIST_LIMIT: pages without end', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(
       ['--cursor-endless', '--notes', file],
@@ -167,7 +167,7 @@ describe('the kept list', () => {
     });
   });
 
-  test('J17 D9 an error on refresh keeps the last good list, and the status says so', async () => {
+  test('mcp:CACHE-11 J17 D9 an error on refresh keeps the last good list, and the status says so', async () => {
     await withFaulty(
       ['--list-error-later'],
       async (manager) => {

@@ -37,7 +37,7 @@ function withModern<T>(
 }
 
 describe('the stateless era over standard input and output', () => {
-  test('PRO-03 auto greets with the handshake and asks for the other era on the same process', async () => {
+  test('mcp:LIFE-13 PRO-03 auto greets with the handshake and asks for the other era on the same process', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withModern(['--notes', file], async (manager) => {
       const status = manager.status('s');
@@ -70,7 +70,7 @@ describe('the stateless era over standard input and output', () => {
     });
   });
 
-  test('ERA-16, ERA-18 a pinned era fails cleanly', async () => {
+  test('mcp:ERA-16 mcp:ERA-18 a pinned era fails cleanly', async () => {
     await withManager({ servers: { s: { ...modern('--deaf'), protocol: 'modern' } } }, async (manager) => {
       expect(await caught(manager.connect('s'))).toMatchObject({ code: 'VERSION_UNSUPPORTED', server: 's' });
     });
@@ -98,7 +98,7 @@ describe('the stateless era over standard input and output', () => {
     });
   });
 
-  test('META-05, META-14 every request says what the host can do, and callers cannot say otherwise', async () => {
+  test('mcp:META-05 mcp:META-10 mcp:META-14 every request says what the host can do, and callers cannot say otherwise', async () => {
     const key = 'io.modelcontextprotocol/';
     const meta = async (manager: McpManager): Promise<Record<string, unknown>> =>
       jsonOf(
@@ -163,7 +163,7 @@ describe('the stateless era over standard input and output', () => {
     });
   });
 
-  test('PRO-11 the log level travels with requests', async () => {
+  test('mcp:META-06 PRO-11 the log level travels with requests', async () => {
     await withModern([], async (manager) => {
       expect(textOf(await manager.callTool('mcp__s__log'))).toBe('silent');
       await manager.setLogLevel('s', 'info');
@@ -367,7 +367,7 @@ describe('listening', () => {
     });
   });
 
-  test('RES-02, SUB-05 a subscription, its end, and its return after a restart', async () => {
+  test('RES-02 mcp:SUB-05 mcp:STDIO-11 a subscription, its end, and its return after a restart', async () => {
     const file = join(temporaryDirectory(), 'notes');
     const streams = (): string[][] =>
       notes(file)

@@ -155,7 +155,7 @@ describe('listing', () => {
     });
   });
 
-  test('PAGE-07 follows cursors; CACHE-01 CACHE-07 keeps the list until it changes', async () => {
+  test('mcp:PAGE-07 follows cursors; mcp:CACHE-01 mcp:CACHE-07 keeps the list until it changes', async () => {
     const other = 'skill://acme/other/SKILL.md';
     const more = { [other]: { text: '---\nname: other\n---\n' } };
     const pages = [[entryOf(FILES)], [entryOf(more, other, 'other')]];

@@ -191,7 +191,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     });
   });
 
-  test('PRO-07 CAN-06 a plain call that is aborted cancels its task', async () => {
+  test('PRO-07 mcp:CAN-06 a plain call that is aborted cancels its task', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks(era, ['--notes', file], async (manager) => {
       await manager.connect();
@@ -549,7 +549,7 @@ describe('handshake era', () => {
 });
 
 describe('tasks extension', () => {
-  test('TASK-01 TASK-17 EXT-03 it is declared on every request where the server has it', async () => {
+  test('mcp:ERA-23 TASK-01 TASK-17 EXT-03 it is declared on every request where the server has it', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks('modern', ['--notes', file], async (manager) => {
       await manager.callTool('mcp__s__required');
@@ -569,7 +569,7 @@ describe('tasks extension', () => {
     });
   });
 
-  test('TASK-16 HDR-04 the id of the task stands in Mcp-Name', async () => {
+  test('mcp:TASK-16 mcp:HDR-04 the id of the task stands in Mcp-Name', async () => {
     const file = join(temporaryDirectory(), 'notes');
     const server = await httpTaskServer('modern', '--notes', file);
     await withManager({ ...answers, servers: { s: server.config } }, async (manager) => {

@@ -61,7 +61,7 @@ describe('trace context', () => {
     expect(metas('tools/call').map((meta) => meta['traceparent'])).toEqual([B, A, A]);
   });
 
-  test('META-08 BEY-10 what W3C does not know is not sent', async () => {
+  test('mcp:META-08 BEY-10 what W3C does not know is not sent', async () => {
     const wrong: JsonObject[] = [
       { traceparent: 'x' },
       { traceparent: parent('0000000000000000') },
@@ -117,7 +117,7 @@ describe('trace context', () => {
     ]);
   });
 
-  test('BEY-10 META-08 in the stateless era as well', async () => {
+  test('BEY-10 mcp:META-08 in the stateless era as well', async () => {
     const s = { command: process.execPath, args: [fixture('modern-server.mjs')] };
     await withManager({ servers: { s }, traceContext: () => ({ traceparent: A }) }, async (manager) => {
       const events: CallEvent[] = [];

@@ -189,37 +189,41 @@ mod tests {
             values(r#"{"region":"Hello, 世界","deep":{"n":42.0},"flag":false}"#),
             [some("Hello, 世界"), some("42"), some("false")]
         );
-        assert_eq!(values(r#"{"region":null,"n":1,"deep":[{"n":1}]}"#), [None, None, None], "HDR-19, HDR-20");
+        assert_eq!(
+            values(r#"{"region":null,"n":1,"deep":[{"n":1}]}"#),
+            [None, None, None],
+            "mcp:HDR-19, mcp:HDR-20"
+        );
         assert_eq!(
             values(r#"{"region":{"x":1},"deep":{"n":9007199254740993},"flag":"true"}"#),
             [None, None, None],
-            "HDR-12, HDR-21"
+            "mcp:HDR-12, mcp:HDR-21"
         );
-        assert_eq!(values(r#"{"region":"","deep":{"n":1.5}}"#), [some(""), None, None], "HDR-18");
+        assert_eq!(values(r#"{"region":"","deep":{"n":1.5}}"#), [some(""), None, None], "mcp:HDR-18");
     }
 
     #[test]
     fn hdr_09_to_13_invalid_annotations() {
         for (row, schema) in [
-            ("HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":""}}}"#),
-            ("HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}"#),
-            ("HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"a:b"}}}"#),
-            ("HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"ä"}}}"#),
-            ("HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":7}}}"#),
-            ("HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"a\r\nb"}}}"#),
+            ("mcp:HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":""}}}"#),
+            ("mcp:HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"a b"}}}"#),
+            ("mcp:HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"a:b"}}}"#),
+            ("mcp:HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"ä"}}}"#),
+            ("mcp:HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":7}}}"#),
+            ("mcp:HDR-09", r#"{"properties":{"a":{"type":"string","x-mcp-header":"a\r\nb"}}}"#),
             (
-                "HDR-10",
+                "mcp:HDR-10",
                 r#"{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}}"#,
             ),
-            ("HDR-11", r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#),
-            ("HDR-11", r#"{"properties":{"a":{"x-mcp-header":"A"}}}"#),
-            ("HDR-11", r#"{"properties":{"a":{"type":["string","null"],"x-mcp-header":"A"}}}"#),
-            ("HDR-13", r#"{"x-mcp-header":"A","type":"object"}"#),
-            ("HDR-13", r#"{"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}"#),
-            ("HDR-13", r#"{"allOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#),
-            ("HDR-13", r#"{"$defs":{"a":{"type":"string","x-mcp-header":"A"}}}"#),
-            ("HDR-13", r#"{"if":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}}"#),
-            ("HDR-13", r#"{"additionalProperties":{"type":"string","x-mcp-h\u0065ader":"A"}}"#),
+            ("mcp:HDR-11", r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#),
+            ("mcp:HDR-11", r#"{"properties":{"a":{"x-mcp-header":"A"}}}"#),
+            ("mcp:HDR-11", r#"{"properties":{"a":{"type":["string","null"],"x-mcp-header":"A"}}}"#),
+            ("mcp:HDR-13", r#"{"x-mcp-header":"A","type":"object"}"#),
+            ("mcp:HDR-13", r#"{"properties":{"a":{"items":{"type":"string","x-mcp-header":"A"}}}}"#),
+            ("mcp:HDR-13", r#"{"allOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}"#),
+            ("mcp:HDR-13", r#"{"$defs":{"a":{"type":"string","x-mcp-header":"A"}}}"#),
+            ("mcp:HDR-13", r#"{"if":{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}}"#),
+            ("mcp:HDR-13", r#"{"additionalProperties":{"type":"string","x-mcp-h\u0065ader":"A"}}"#),
         ] {
             assert!(read_mirrors(schema).is_err(), "{row} {schema}");
         }

@@ -22,6 +22,7 @@ fn cal_03_structured_content_is_checked() {
     assert!(matches!(schema.check(Some(&large)), SchemaCheck::Skipped(_)));
 }
 
+/// mcp:JS-01, mcp:JS-02
 #[test]
 fn js_01_dialects() {
     // `items` as an array means a tuple in draft-07 and nothing valid in 2020-12; `prefixItems` the other way round.
@@ -37,6 +38,7 @@ fn js_01_dialects() {
     assert_eq!(schema("{}").check(Some("[1]")), SchemaCheck::Match);
 }
 
+/// mcp:JS-03, mcp:JS-06, mcp:JS-08
 #[test]
 fn js_08_what_cannot_be_used_is_said_and_is_no_match() {
     for text in [
@@ -94,6 +96,7 @@ fn doubling(levels: usize) -> String {
     json!({"$ref": "#/$defs/d0", "$defs": definitions}).to_string()
 }
 
+/// mcp:JS-09
 #[test]
 fn js_09_schema_bombs_are_not_run() {
     let doubled = r##"{"properties":{"x":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}"##;

@@ -83,6 +83,7 @@ fn cache_03_04_hints() {
     }
 }
 
+/// mcp:ERA-20
 #[test]
 fn era_20_discover_result_becomes_an_introduction() {
     let text = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},
