@@ -129,6 +129,21 @@ describe('errors', () => {
   });
 });
 
+test('mcp:STDIO-16 a process has no login: what it refuses is an error, its credentials are its environment', async () => {
+  const refusal =
+    '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32001,"message":"401 Unauthorized","data":{"status":401,"wwwAuthenticate":["Bearer"]}}}';
+  const server = scriptedServer({ answers: callLines(refusal) });
+  let visits = 0;
+  const onAuthorizationUrl = () => void (visits += 1);
+  await withManager({ servers: { s: server.config }, onAuthorizationUrl }, async (manager) => {
+    await manager.connect('s');
+    expect((await caught(call(manager))).code).toBe('RPC_ERROR');
+    expect(manager.status('s')?.state).toBe('connected');
+    expect(await caught(manager.authenticate('s'))).toMatchObject({ code: 'AUTH_FAILED', server: 's' });
+    expect(visits).toBe(0);
+  });
+});
+
 describe('_meta', () => {
   test.each([
     ['a space', 'a b'],
