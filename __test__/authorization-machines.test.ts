@@ -30,7 +30,7 @@ const claims = (jwt: string, part = 1) =>
   JSON.parse(Buffer.from(jwt.split('.')[part], 'base64url').toString()) as Record<string, unknown>;
 
 describe('machines', () => {
-  test('CC-01 CC-03 CC-04 CC-05 client credentials by secret: no registration, resource and scope, anew when refused', async () => {
+  test('mcp:CC-01 mcp:CC-03 mcp:CC-04 mcp:CC-05 client credentials by secret: no registration, resource and scope, anew when refused', async () => {
     for (const method of ['basic', 'post'] as const) {
       const world = await machineWorld((_, response, own) => give(response, own));
       const clientCredentials = { method };
@@ -57,7 +57,7 @@ describe('machines', () => {
     }
   });
 
-  test('CC-02 client credentials by a signed assertion that is used once', async () => {
+  test('mcp:CC-02 client credentials by a signed assertion that is used once', async () => {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const privateKeyPem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
     const world = await machineWorld((_, response, own) => give(response, own));
@@ -88,7 +88,7 @@ describe('machines', () => {
     );
   });
 
-  test('EMA-01 EMA-02 EMA-03 the identity provider vouches, and its assertion is no token', async () => {
+  test('mcp:EMA-01 mcp:EMA-02 mcp:EMA-03 the identity provider vouches, and its assertion is no token', async () => {
     const world = await machineWorld((hit, response, own) => {
       if (hit.form.get('grant_type') !== 'urn:ietf:params:oauth:grant-type:jwt-bearer') {
         return json(response, 400, { error: 'unsupported_grant_type' });
@@ -139,7 +139,7 @@ describe('machines', () => {
     );
   });
 
-  test('EMA-01 an identity token of another issuer than idpIssuer is sent to nobody', async () => {
+  test('mcp:EMA-01 an identity token of another issuer than idpIssuer is sent to nobody', async () => {
     const provider = await authorizationWorld();
     const world = await machineWorld((_, response, own) => give(response, own));
     const said = Buffer.from('{"iss":"https://somebody.else"}').toString('base64url');
@@ -168,7 +168,7 @@ describe('machines', () => {
     expect(world.at('/token')).toEqual([]);
   });
 
-  test('WIF-01 a workload that is refused does not ask again, nor in another way', async () => {
+  test('mcp:WIF-01 a workload that is refused does not ask again, nor in another way', async () => {
     for (const fine of [true, false]) {
       const world = await machineWorld((_, response, own) =>
         fine ? give(response, own) : json(response, 400, { error: 'invalid_grant' }),
@@ -190,7 +190,7 @@ describe('machines', () => {
     }
   });
 
-  test('DPOP-01 DPOP-02 DPOP-03 proofs for both servers, each new, with the nonces they ask for', async () => {
+  test('mcp:DPOP-01 mcp:DPOP-02 mcp:DPOP-03 proofs for both servers, each new, with the nonces they ask for', async () => {
     const proofs: Record<string, unknown>[] = [];
     const world: World = await authorizationWorld({
       challenge: (origin) =>

@@ -10,7 +10,7 @@ const wellKnown = (world: World) =>
   [...world.mcpHits, ...world.hits].filter(({ path }) => path.includes('/.well-known/'));
 
 describe('tokens on their way', () => {
-  test('AUTH-02 AUTH-03 AUTH-04 every request carries the token in its header, and nowhere else', async () => {
+  test('mcp:AUTH-02 mcp:AUTH-03 mcp:AUTH-04 every request carries the token in its header, and nowhere else', async () => {
     const world = await authorizationWorld({
       takeOverMcp: (hit, response) => {
         const authorized = world.tokens.has((hit.headers.authorization ?? '').replace('Bearer ', ''));
@@ -38,7 +38,7 @@ describe('tokens on their way', () => {
     }
   });
 
-  test('AUTH-21 A5 documents are asked for without credentials, and bounded', async () => {
+  test('mcp:AUTH-21 A5 documents are asked for without credentials, and bounded', async () => {
     const world = await authorizationWorld();
     const server = { headers: { 'X-Api-Key': 'own-api-key' } };
     await inWorld(world, async (manager) => void (await manager.connect('w')), { server });
@@ -57,7 +57,7 @@ describe('tokens on their way', () => {
     });
   });
 
-  test('AUTH-64 AUTH-66 no refresh token, no scope: a new login when the token ends', async () => {
+  test('mcp:AUTH-64 mcp:AUTH-66 no refresh token, no scope: a new login when the token ends', async () => {
     const world = await authorizationWorld({
       takeOver: (hit, response) => {
         if (hit.path !== '/token') return false;
@@ -77,7 +77,7 @@ describe('tokens on their way', () => {
     });
   });
 
-  test('AUTH-67 AUTH-42 a refresh goes where the token came from, with client and resource, and no wider scope', async () => {
+  test('mcp:AUTH-67 mcp:AUTH-42 a refresh goes where the token came from, with client and resource, and no wider scope', async () => {
     const world = await authorizationWorld({ challenge: () => 'Bearer scope="read"' });
     await inWorld(world, async (manager) => {
       await manager.connect('w');
@@ -208,7 +208,7 @@ describe('tokens on their way', () => {
 });
 
 describe('finding the authorization server', () => {
-  test('A-5 AUTH-13 AUTH-18 paths are inserted once, without query, in their order', async () => {
+  test('A-5 mcp:AUTH-13 mcp:AUTH-18 paths are inserted once, without query, in their order', async () => {
     const world = await authorizationWorld({
       path: '/team/mcp',
       resource: (document) => ({ ...document, authorization_servers: [`${world.issuer}/tenant`] }),
@@ -259,7 +259,7 @@ describe('finding the authorization server', () => {
     await inWorld(world, async (manager) => expect((await manager.connect('w')).state).toBe('connected'));
   });
 
-  test('AUTH-15 AUTH-16 of several issuers the first is taken, or the one that knows us', async () => {
+  test('mcp:AUTH-15 mcp:AUTH-16 of several issuers the first is taken, or the one that knows us', async () => {
     const [one, other] = [await authorizationWorld(), await authorizationWorld()];
     let issuers = [one.issuer];
     const world = await authorizationWorld({
@@ -297,7 +297,7 @@ describe('finding the authorization server', () => {
 });
 
 describe('who we are', () => {
-  test('AUTH-25 AUTH-26 AUTH-27 AUTH-35 a metadata document is used where it is taken, else we register', async () => {
+  test('mcp:AUTH-25 mcp:AUTH-26 mcp:AUTH-27 mcp:AUTH-35 a metadata document is used where it is taken, else we register', async () => {
     const clientMetadataUrl = 'https://host.example/client.json';
     for (const taken of [true, false]) {
       const world = await authorizationWorld({
@@ -331,7 +331,7 @@ describe('who we are', () => {
     }
   });
 
-  test('AUTH-28 AUTH-29 a client that was registered beforehand registers no more', async () => {
+  test('mcp:AUTH-28 mcp:AUTH-29 a client that was registered beforehand registers no more', async () => {
     const world = await authorizationWorld();
     await inWorld(
       world,
@@ -344,7 +344,7 @@ describe('who we are', () => {
     );
   });
 
-  test('AUTH-06 AUTH-49 people come back over https or to this machine, and both requests say so', async () => {
+  test('mcp:AUTH-06 mcp:AUTH-49 people come back over https or to this machine, and both requests say so', async () => {
     const world = await authorizationWorld();
     for (const [redirectUri, passes] of [
       ['https://host.example/back', true],
@@ -372,7 +372,7 @@ describe('who we are', () => {
     }
   });
 
-  test('B-120 AUTH-50 SEC-21 what a shell would read is one URL, and nothing is opened by us', async () => {
+  test('B-120 mcp:AUTH-50 mcp:SEC-21 what a shell would read is one URL, and nothing is opened by us', async () => {
     const world = await authorizationWorld({
       issuer: (document) => ({
         ...document,
@@ -396,7 +396,7 @@ describe('who we are', () => {
   });
 });
 
-test('AUTH-08 a late refusal of an old token refreshes nothing', async () => {
+test('mcp:AUTH-08 a late refusal of an old token refreshes nothing', async () => {
   let hold: ServerResponse | undefined;
   const world = await authorizationWorld({
     takeOverMcp: (hit, response) => {
@@ -419,7 +419,7 @@ test('AUTH-08 a late refusal of an old token refreshes nothing', async () => {
   });
 });
 
-test('AUTH-01 a server without a URL knows no login', async () => {
+test('mcp:AUTH-01 a server without a URL knows no login', async () => {
   await withManager({ servers: { s: faulty() } }, async (manager) => {
     const error = await caught(manager.authenticate('s'));
     expect(error).toMatchObject({ code: 'AUTH_FAILED', server: 's' });

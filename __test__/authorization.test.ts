@@ -9,7 +9,7 @@ import { authorizationWorld, call, inWorld, json, trap, type World } from './aut
 import { caught, eventually, nextEvent, pause, temporaryDirectory, withManager } from './harness';
 
 describe('a login', () => {
-  test('OAU-01 OAU-02 HTTP-03 AUTH-07 AUTH-11 AUTH-40 AUTH-42 AUTH-43 AUTH-44 from a 401 to a connected server, with PKCE, state and resource', async () => {
+  test('OAU-01 OAU-02 HTTP-03 mcp:AUTH-07 mcp:AUTH-11 mcp:AUTH-30 mcp:AUTH-36 mcp:AUTH-40 mcp:AUTH-42 mcp:AUTH-43 mcp:AUTH-44 from a 401 to a connected server, with PKCE, state and resource', async () => {
     const world = await authorizationWorld();
     await inWorld(world, async (manager) => {
       const status = await manager.connect('w');
@@ -19,7 +19,10 @@ describe('a login', () => {
       expect(query.get('state')!.length).toBeGreaterThanOrEqual(22);
       expect(query.get('resource')).toBe(world.url);
       expect(world.at('/token')[0].form.get('resource')).toBe(world.url);
-      expect(JSON.parse(world.at('/register')[0].body)).toMatchObject({ application_type: 'native' });
+      expect(JSON.parse(world.at('/register')[0].body)).toMatchObject({
+        application_type: 'native',
+        grant_types: ['authorization_code', 'refresh_token'],
+      });
       await call(manager);
       const late = world.mcpHits.filter(({ path }) => path === '/mcp').slice(-1)[0];
       expect(late.headers.authorization).toMatch(/^Bearer access-/);
@@ -45,7 +48,7 @@ describe('a login', () => {
     );
   });
 
-  test('OAU-02 B-128 B-143 AUTH-51 the loopback listener takes the true answer alone', async () => {
+  test('OAU-02 B-128 B-143 mcp:AUTH-51 mcp:SEC-23 the loopback listener takes the true answer alone', async () => {
     const world = await authorizationWorld();
     let url = '';
     await inWorld(
@@ -65,7 +68,9 @@ describe('a login', () => {
         markup.searchParams.set('error_description', '<script>');
         expect(await (await fetch(markup)).text()).not.toContain('<script>');
         expect(world.at('/token')).toEqual([]);
-        expect((await fetch(back)).status).toBe(200);
+        const page = await fetch(back);
+        expect(page.status).toBe(200);
+        expect(page.headers.get('content-security-policy')).toBe("default-src 'none'");
         expect((await connecting).state).toBe('connected');
         await expect(fetch(back)).rejects.toThrow('fetch failed');
       },
@@ -140,7 +145,7 @@ describe('a login', () => {
     );
   });
 
-  test('B-149 AUTH-10 a configured Authorization header wins and no login starts', async () => {
+  test('B-149 mcp:AUTH-10 a configured Authorization header wins and no login starts', async () => {
     const world = await authorizationWorld();
     await inWorld(
       world,
@@ -154,7 +159,7 @@ describe('a login', () => {
     );
   });
 
-  test('B-135 SEC-31 two servers on one host present their own tokens only', async () => {
+  test('B-135 mcp:SEC-31 two servers on one host present their own tokens only', async () => {
     const [one, other] = [await authorizationWorld(), await authorizationWorld()];
     const servers = {
       a: { type: 'http' as const, url: one.url },
@@ -178,9 +183,9 @@ describe('a login', () => {
 
 describe('discovery', () => {
   test.each([
-    ['G1 named by the header', 'header'],
-    ['G1 under the path', 'path'],
-    ['G1 at the root', 'root'],
+    ['G1 mcp:AUTH-12 named by the header', 'header'],
+    ['G1 mcp:AUTH-12 under the path', 'path'],
+    ['G1 mcp:AUTH-12 at the root', 'root'],
   ])('%s', async (_, place) => {
     const places = {
       header: '/odd/place',
@@ -223,7 +228,7 @@ describe('discovery', () => {
     });
   });
 
-  test('G3 A-7 AUTH-20 pages instead of metadata lead to the endpoints of 2025-03-26', async () => {
+  test('G3 A-7 mcp:AUTH-20 pages instead of metadata lead to the endpoints of 2025-03-26', async () => {
     const world = await authorizationWorld({
       takeOverMcp: async (hit, response) => {
         if (hit.path.startsWith('/.well-known/')) {
@@ -265,7 +270,7 @@ describe('discovery', () => {
     );
   });
 
-  test('B-125 AUTH-19 metadata of another issuer is not used', async () => {
+  test('B-125 mcp:AUTH-19 metadata of another issuer is not used', async () => {
     const world = await authorizationWorld({
       issuer: (document) => ({ ...document, issuer: 'http://127.0.0.1:1' }),
     });
@@ -286,7 +291,7 @@ describe('discovery', () => {
     });
   });
 
-  test('B-134 AUTH-14 metadata of another resource is not used', async () => {
+  test('B-134 mcp:AUTH-14 metadata of another resource is not used', async () => {
     for (const resource of ['http://127.0.0.1:1/mcp', '/mc']) {
       const world = await authorizationWorld({
         resource: (document) => ({
@@ -301,7 +306,7 @@ describe('discovery', () => {
     }
   });
 
-  test('B-120 I10 SEC-20 authorization endpoints that are no web addresses are refused', async () => {
+  test('B-120 I10 mcp:SEC-20 authorization endpoints that are no web addresses are refused', async () => {
     for (const endpoint of ['file:///x', 'javascript:x', '-flag', 'http://10.0.0.1/authorize']) {
       const world = await authorizationWorld({
         issuer: (document) => ({ ...document, authorization_endpoint: endpoint }),
@@ -318,7 +323,7 @@ describe('discovery', () => {
     }
   });
 
-  test('BEY-07 B-122 G22 SEC-01 SEC-22 metadata in private networks and at metadata services is not fetched', async () => {
+  test('BEY-07 B-122 G22 mcp:SEC-01 mcp:SEC-22 metadata in private networks and at metadata services is not fetched', async () => {
     const target = await trap();
     for (const place of [
       'http://169.254.169.254/latest',
@@ -362,7 +367,7 @@ describe('discovery', () => {
     );
   });
 
-  test('B-130 AUTH-41 no S256, no login; nothing is retried without a verifier', async () => {
+  test('B-130 mcp:AUTH-41 no S256, no login; nothing is retried without a verifier', async () => {
     for (const methods of [['plain'], undefined]) {
       const world = await authorizationWorld({
         issuer: (document) => ({ ...document, code_challenge_methods_supported: methods }),
@@ -383,7 +388,7 @@ describe('discovery', () => {
     }
   });
 
-  test('B-126 AUTH-45 AUTH-46 AUTH-48 the issuer of the answer is checked before the code goes anywhere', async () => {
+  test('B-126 mcp:AUTH-45 mcp:AUTH-46 mcp:AUTH-47 mcp:AUTH-48 the issuer of the answer is checked before the code goes anywhere', async () => {
     for (const [advertised, iss, passes] of [
       [true, (issuer: string) => issuer, true],
       [true, undefined, false],
@@ -439,7 +444,7 @@ describe('discovery', () => {
 });
 
 describe('clients', () => {
-  test('G5 A-15 AUTH-38 a registration that was forgotten is made anew once', async () => {
+  test('G5 A-15 mcp:AUTH-38 a registration that was forgotten is made anew once', async () => {
     const world = await authorizationWorld();
     const stateDir = temporaryDirectory();
     const options = { stateDir, oauth: { callbackPort: undefined } };
@@ -457,7 +462,7 @@ describe('clients', () => {
     expect(world.at('/register').length).toBe(2);
   });
 
-  test('A-11 localhost is tried where the address is refused', async () => {
+  test('A-11 mcp:AUTH-31 localhost is tried where the address is refused', async () => {
     const world = await authorizationWorld({
       takeOver: (hit, response) =>
         hit.path === '/register' && hit.body.includes('127.0.0.1')
@@ -472,7 +477,7 @@ describe('clients', () => {
     });
   });
 
-  test('AUTH-25 a server that registers nobody asks for a client id', async () => {
+  test('mcp:AUTH-25 a server that registers nobody asks for a client id', async () => {
     const world = await authorizationWorld({
       issuer: (document) => ({ ...document, registration_endpoint: undefined }),
     });
@@ -483,7 +488,7 @@ describe('clients', () => {
     });
   });
 
-  test('B-132 AUTH-16 AUTH-17 AUTH-32 AUTH-33 AUTH-34 nothing of one issuer is shown to another', async () => {
+  test('B-132 mcp:AUTH-16 mcp:AUTH-17 mcp:AUTH-32 mcp:AUTH-33 mcp:AUTH-34 nothing of one issuer is shown to another', async () => {
     const other = await authorizationWorld();
     for (const oauth of [undefined, { clientId: 'known-client', clientSecret: 'known-secret' }]) {
       let moved = false;
@@ -510,7 +515,7 @@ describe('clients', () => {
     }
   });
 
-  test('G6 AUTH-37 a secret goes in the body where the header is refused and nothing was said', async () => {
+  test('G6 mcp:AUTH-37 a secret goes in the body where the header is refused and nothing was said', async () => {
     const world = await authorizationWorld({
       issuer: (document) => ({ ...document, token_endpoint_auth_methods_supported: undefined }),
       takeOver: (hit, response) =>
@@ -528,7 +533,7 @@ describe('clients', () => {
     );
   });
 
-  test('G11 AUTH-55 AUTH-56 AUTH-57 AUTH-63 which scopes are asked for', async () => {
+  test('G11 mcp:AUTH-55 mcp:AUTH-56 mcp:AUTH-57 mcp:AUTH-63 which scopes are asked for', async () => {
     for (const [oauth, challenge, supported, offline, expected] of [
       [{ scopes: ['own'] }, 'a', ['b'], true, 'own'],
       [undefined, 'a', ['b'], false, 'a'],
@@ -555,7 +560,7 @@ describe('clients', () => {
 });
 
 describe('tokens', () => {
-  test('G8 F-045 OAU-01 fifty calls at expiry share one refresh, and the family lives', async () => {
+  test('G8 F-045 OAU-01 mcp:AUTH-09 fifty calls at expiry share one refresh, and the family lives', async () => {
     const world = await authorizationWorld({ life: 2, rotate: true });
     await inWorld(world, async (manager) => {
       await manager.connect('w');
@@ -587,7 +592,7 @@ describe('tokens', () => {
     );
   });
 
-  test('OAU-03 AUTH-05 AUTH-62 a login outlives the manager, in a private file without readable names', async () => {
+  test('OAU-03 mcp:AUTH-05 mcp:AUTH-62 a login outlives the manager, in a private file without readable names', async () => {
     const world = await authorizationWorld();
     const stateDir = temporaryDirectory();
     for (let round = 0; round < 2; round++) {
@@ -641,7 +646,7 @@ describe('tokens', () => {
     );
   });
 
-  test('AUTH-65 OAU-03 a store that fails after a refresh is reported, and the new token is used', async () => {
+  test('mcp:AUTH-65 OAU-03 a store that fails after a refresh is reported, and the new token is used', async () => {
     const world = await authorizationWorld();
     const kept = new Map<string, string>();
     let broken = false;
@@ -695,7 +700,7 @@ describe('tokens', () => {
     );
   });
 
-  test('G12 A-9 AUTH-58 AUTH-59 AUTH-60 a step up asks for the union, and a server that is never content is asked no further', async () => {
+  test('G12 A-9 mcp:AUTH-58 mcp:AUTH-59 mcp:AUTH-60 a step up asks for the union, and a server that is never content is asked no further', async () => {
     const world = await authorizationWorld({ callScope: 'write', challenge: () => 'Bearer scope="read"' });
     await inWorld(world, async (manager) => {
       await manager.connect('w');
@@ -723,7 +728,7 @@ describe('tokens', () => {
     });
   });
 
-  test('A-10 AUTH-61 a token that is refused right after the login is not asked for again', async () => {
+  test('A-10 mcp:AUTH-61 a token that is refused right after the login is not asked for again', async () => {
     const world = await authorizationWorld({
       takeOverMcp: (hit, response) =>
         hit.path === '/mcp' ? json(response, 401, {}, { 'www-authenticate': 'Bearer' }) : false,

@@ -64,9 +64,11 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
         let class = reach_v4(v4);
         return if class == Reach::Loopback { Reach::Reserved } else { class };
     }
-    match address.segments()[0] {
-        0xfc00..=0xfdff => Reach::Private,
-        0x2000..=0x3fff if address.segments()[..2] != [0x2001, 0x0db8] => Reach::Public,
+    match address.segments() {
+        [0xfc00..=0xfdff, ..] => Reach::Private,
+        // Teredo carries an address nobody looks at; 2001:2::/48 and the others are for tests and documents.
+        [0x2001, 0 | 0x0db8, ..] | [0x2001, 2, 0, ..] | [0x3fff, 0..=0x0fff, ..] => Reach::Reserved,
+        [0x2000..=0x3fff, ..] => Reach::Public,
         _ => Reach::Reserved,
     }
 }
@@ -283,6 +285,11 @@ mod tests {
             ("fe80::1", Reach::Reserved),
             ("ff02::1", Reach::Reserved),
             ("2001:db8::1", Reach::Reserved),
+            ("2001:0:7f00:1::", Reach::Reserved),
+            ("3fff:fff::1", Reach::Reserved),
+            ("64:ff9b:1::a00:1", Reach::Reserved),
+            ("fec0::1", Reach::Reserved),
+            ("2001:4860:4860::8888", Reach::Public),
             ("2606:4700::1111", Reach::Public),
         ] {
             assert_eq!(reach(text.parse().unwrap()), expected, "{text}");

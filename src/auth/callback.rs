@@ -26,8 +26,15 @@ pub enum Answer {
     NotOurs(&'static str),
     /// The code.
     Code(Secret<String>),
-    /// The login has failed.
+    /// The login has failed: the answer is of somebody else.
     Failed(McpError),
+    /// The login was refused.
+    Refused {
+        /// Why, as the authorization server says.
+        error: McpError,
+        /// Whether it may go well another time.
+        passing: bool,
+    },
 }
 
 /// Judges the query of an answer. First the state, then the issuer, and only then what the answer says.
@@ -58,12 +65,13 @@ pub fn judge(query: &str, expected: &Expected) -> Answer {
         _ => {}
     }
     if let Some(error) = error {
+        let passing = matches!(error.as_str(), "temporarily_unavailable" | "server_error");
         let error: String = error.chars().filter(char::is_ascii_graphic).take(100).collect();
         let mut message = format!("the authorization server refused the login: {error}");
         if let Some(description) = description {
             message.push_str(&format!(" ({})", super::web::said(&description)));
         }
-        return Answer::Failed(McpError::new(ErrorCode::AuthFailed, message));
+        return Answer::Refused { error: McpError::new(ErrorCode::AuthFailed, message), passing };
     }
     match code.filter(|code| !code.is_empty()) {
         Some(code) => Answer::Code(Secret::new(code)),
@@ -111,7 +119,9 @@ mod tests {
                 assert!(!error.message().contains("evil"), "{error}");
                 "issuer"
             }
-            Answer::Failed(_) => "failed",
+            Answer::Failed(_) => "failed otherwise",
+            Answer::Refused { passing: true, .. } => "later",
+            Answer::Refused { .. } => "failed",
         }
     }
 
@@ -147,6 +157,7 @@ mod tests {
             ("code=&state=s3", "not ours"),
             ("", "not ours"),
             ("error=access_denied&state=s3", "failed"),
+            ("error=temporarily_unavailable&state=s3", "later"),
             ("error=access_denied&state=no", "not ours"),
         ] {
             assert_eq!(word(query, false), expected, "{query}");

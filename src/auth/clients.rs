@@ -124,10 +124,14 @@ fn application(server: &ServerMetadata, wanted: &Wanted<'_>) -> Value {
         |name: &str| server.auth_methods.as_ref().is_none_or(|list| list.iter().any(|one| one == name));
     let choices = [Method::None, Method::Basic, Method::Post];
     let method = choices.into_iter().find(|method| takes(method.as_str())).unwrap_or_default();
+    // Some servers register nobody who names a grant that they do not have (mcp:AUTH-36).
+    let refreshes =
+        server.grant_types.as_ref().is_none_or(|list| list.iter().any(|one| one == "refresh_token"));
+    let grants = ["authorization_code", "refresh_token"];
     let mut body = json!({
         "client_name": wanted.name,
         "redirect_uris": [wanted.redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
+        "grant_types": if refreshes { &grants[..] } else { &grants[..1] },
         "response_types": ["code"],
         "token_endpoint_auth_method": method.as_str(),
         "application_type": if wanted.native { "native" } else { "web" },
@@ -298,6 +302,11 @@ mod tests {
             assert_eq!(body["application_type"], "native");
             assert!(body["grant_types"].to_string().contains("refresh_token"));
             assert!(body.get("scope").is_none());
+        }
+        for (grants, expected) in [(vec!["authorization_code"], 1), (vec!["refresh_token"], 2), (vec![], 1)] {
+            let grant_types = Some(grants.into_iter().map(str::to_owned).collect());
+            let server = ServerMetadata { grant_types, ..ServerMetadata::default() };
+            assert_eq!(application(&server, &wanted)["grant_types"].as_array().unwrap().len(), expected);
         }
     }
 

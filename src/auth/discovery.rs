@@ -46,10 +46,11 @@ pub async fn find_issuer(
     named: Option<&str>,
     known: Option<&str>,
 ) -> Result<Pointer, McpError> {
-    let places = match named {
-        Some(text) => vec![web.check(text, "the resource_metadata URL")?],
-        None => metadata::resource_places(server),
-    };
+    // Where the named place is empty the others are looked at: who names one is no server of 2025-03-26.
+    let named = named.map(|text| web.check(text, "the resource_metadata URL")).transpose()?;
+    let well_known = metadata::resource_places(server);
+    let others = well_known.into_iter().filter(|place| Some(place) != named.as_ref());
+    let places: Vec<Url> = named.iter().cloned().chain(others).collect();
     let mut resource = None;
     for place in &places {
         if let Fetched::Document(document) = web.get(place, None).await? {

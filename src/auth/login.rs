@@ -224,20 +224,26 @@ impl Session {
         Ok(Way { uri: loopback.uri.clone(), native: true, loopback: Some(loopback) })
     }
 
-    /// Scopes to ask for: configured, else those of the challenge, else those of the resource, else none; a step up
-    /// adds to what was asked for before (mcp:AUTH-55, AUTH-59, AUTH-63; G11).
+    /// Scopes to ask for: configured, else those of the challenge, else those of the resource, else none; without a
+    /// challenge at hand, those that were asked for before. A step up adds to what was asked for before, and what it
+    /// brought is asked for by every later login, too (mcp:AUTH-55, AUTH-59, AUTH-63; G11).
     pub(super) fn scopes_for(&self, found: &Found) -> Vec<String> {
         let state = lock(&self.state);
         let need = &state.need;
+        let same = state.record.issuer == found.issuer;
         let mut scopes = match &self.settings.scopes {
             Some(configured) => configured.clone(),
             None if !need.scopes.is_empty() => need.scopes.clone(),
+            None if !need.known && same && !state.record.requested.is_empty() => {
+                state.record.requested.clone()
+            }
             None => found.resource_scopes.clone(),
         };
         if need.step_up {
-            let before = state.record.requested.iter().filter(|_| state.record.issuer == found.issuer);
+            let before = state.record.requested.iter().filter(|_| same);
             scopes = before.cloned().chain(scopes).chain(need.scopes.iter().cloned()).collect();
         }
+        scopes.extend(state.record.stepped_up.iter().filter(|_| same).cloned());
         let offline = "offline_access";
         let offered = found.server.scopes_supported.as_ref();
         if self.settings.scopes.is_none() && offered.is_some_and(|list| list.iter().any(|one| one == offline))
@@ -342,7 +348,23 @@ impl Session {
                     verdict.accept().await;
                     return Err(error);
                 }
+                (Answer::Refused { error, passing }, verdict) => {
+                    if !passing {
+                        self.give_up_step();
+                    }
+                    verdict.accept().await;
+                    return Err(error);
+                }
             }
+        }
+    }
+
+    /// What a step up was refused is not asked for again by ourselves (mcp:AUTH-60).
+    fn give_up_step(&self) {
+        let mut state = lock(&self.state);
+        if state.need.step_up {
+            let scopes = state.need.scopes.clone();
+            state.denied.extend(scopes);
         }
     }
 

@@ -43,6 +43,8 @@ pub struct ServerMetadata {
     pub scopes_supported: Option<Vec<String>>,
     /// PKCE methods; `None` where it does not say.
     pub pkce_methods: Option<Vec<String>>,
+    /// Grants there are; `None` where it does not say.
+    pub grant_types: Option<Vec<String>>,
     /// Ways for clients to prove who they are; `None` where it does not say.
     pub auth_methods: Option<Vec<String>>,
     /// Takes URLs of metadata documents as client ids.
@@ -105,6 +107,7 @@ pub fn read_server(document: &Value) -> ServerMetadata {
         revocation_endpoint: text(document, "revocation_endpoint"),
         scopes_supported: texts(document, "scopes_supported").map(scopes),
         pkce_methods: texts(document, "code_challenge_methods_supported"),
+        grant_types: texts(document, "grant_types_supported"),
         auth_methods: texts(document, "token_endpoint_auth_methods_supported"),
         takes_metadata_urls: yes("client_id_metadata_document_supported"),
         names_itself: yes("authorization_response_iss_parameter_supported"),

@@ -35,8 +35,12 @@ pub struct Record {
     pub obtained_at: u64,
     /// When it ends; `None` is when it is refused.
     pub expires_at: Option<u64>,
+    /// Where the server said that its metadata is, if it did.
+    pub metadata: Option<String>,
     /// Every scope that was asked for so far (mcp:AUTH-59).
     pub requested: Vec<String>,
+    /// Those of them that a step up added.
+    pub stepped_up: Vec<String>,
     /// What was granted.
     pub granted: Option<Vec<String>>,
     /// The client that the tokens belong to.

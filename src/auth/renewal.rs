@@ -228,6 +228,7 @@ impl Session {
         form.push("subject_token_type", ID_TOKEN);
         form.push("client_id", &enterprise.client_id);
         add_target(&mut form, found, scopes);
+        self.remember(form.secrets());
         let posted = self.web.post_form(&url, &form).await?;
         let mut body = posted.body;
         if body.get("issued_token_type").and_then(serde_json::Value::as_str) != Some(ID_JAG)
@@ -240,7 +241,7 @@ impl Session {
         if let Some(object) = body.as_object_mut() {
             object.remove("token_type");
         }
-        Ok(super::tokens::read(posted.status, &body))
+        Ok(super::tokens::read(posted.status, &body).map_err(|refused| refused.redacted(&self.redactor())))
     }
 }
 

@@ -109,6 +109,8 @@ impl ServerAuth {
             session.renew(serial, Reason::Refused).await?;
             return Ok(());
         }
+        // Who asks for a login may ask for what was refused before.
+        lock(&session.state).denied.clear();
         if asker == Asker::Nobody {
             return self.authenticate_by_hand().await;
         }
@@ -172,6 +174,7 @@ impl ServerAuth {
             state.serial += 1;
             state.proof = None;
             state.hopeless = None;
+            state.denied.clear();
             kept.unwrap_or(own)
         };
         session.store.delete(&session.slot).await?;
@@ -236,8 +239,7 @@ impl ServerAuth {
     async fn mend(&self, serial: u64, refusal: &AuthRefusal) -> Result<Mending, McpError> {
         let challenges = challenge::parse(&refusal.challenges);
         if let Some(nonce) = &refusal.nonce {
-            let origin = self.session.identity.url.origin().ascii_serialization();
-            lock(&self.session.state).nonces.insert(origin, nonce.clone());
+            self.session.keep_nonce(&self.session.identity.url, nonce);
             let wanted = challenges.iter().any(|one| one.get("error") == Some("use_dpop_nonce"));
             if wanted && self.session.settings.dpop && serial > 0 {
                 return Ok(Mending::Nonce);
@@ -268,11 +270,14 @@ impl ServerAuth {
         Ok(Mending::Nothing)
     }
 
-    /// Whether a step up would ask for anything that was not asked for before (mcp:AUTH-60).
+    /// Whether a step up would ask for anything that was not asked for before, and for nothing that was refused then
+    /// (mcp:AUTH-60).
     fn grows(&self) -> bool {
         let state = lock(&self.session.state);
         let before: HashSet<&String> = state.record.requested.iter().collect();
-        state.need.scopes.iter().any(|scope| !before.contains(scope))
+        let wanted = &state.need.scopes;
+        wanted.iter().any(|scope| !before.contains(scope))
+            && !wanted.iter().any(|scope| state.denied.contains(scope))
     }
 
     async fn log_in_for(&self, cause: McpError) -> Result<(), McpError> {
@@ -319,6 +324,10 @@ impl Authorizer for ServerAuth {
 
     fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
         Box::pin(async move { self.log_in_for(cause).await.map_err(|error| self.session.clean(error)) })
+    }
+
+    fn hear_nonce(&self, nonce: &str) {
+        self.session.keep_nonce(&self.session.identity.url, nonce);
     }
 
     fn redactor(&self) -> Redactor {

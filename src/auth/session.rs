@@ -1,6 +1,6 @@
 //! What is known about the login at one server, and how it changes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -74,6 +74,8 @@ pub(super) struct State {
     secrets: VecDeque<Secret<String>>,
     /// When logins were started by themselves.
     pub(super) logins: Vec<tokio::time::Instant>,
+    /// Scopes that a step up has asked for and that were refused; they are not asked for again by ourselves.
+    pub(super) denied: HashSet<String>,
 }
 
 /// What a challenge asks for.
@@ -151,14 +153,15 @@ impl Session {
 
     /// The metadata that a login or a renewal needs.
     pub(super) async fn discover(&self) -> Result<Found, McpError> {
-        let (need, known) = {
+        let (named, known) = {
             let state = lock(&self.state);
-            (state.need.clone(), state.record.issuer.clone())
+            // Without a refusal at hand the last one counts.
+            let kept = state.record.metadata.as_ref().filter(|_| !state.need.known);
+            (state.need.metadata.as_ref().or(kept).cloned(), state.record.issuer.clone())
         };
         let known = Some(known.as_str()).filter(|known| !known.is_empty());
         let (url, settings) = (&self.identity.url, &self.settings);
-        let pointer =
-            discovery::find_issuer(&self.web, url, settings, need.metadata.as_deref(), known).await?;
+        let pointer = discovery::find_issuer(&self.web, url, settings, named.as_deref(), known).await?;
         let found = discovery::find_server(&self.web, url, settings, pointer).await?;
         // Credentials that are not ours to choose belong to one issuer (mcp:AUTH-33, AUTH-34, B-132).
         if let Some(known) = known
@@ -213,12 +216,14 @@ impl Session {
                 let nonce = lock(&self.state).nonces.get(&origin).cloned();
                 form.proof = Some(key.proof("POST", &url, None, nonce.as_deref())?);
             }
+            self.remember(form.secrets());
             let posted = self.web.post_form(&url, &form).await?;
             asked += 1;
             if let Some(nonce) = posted.nonce {
-                lock(&self.state).nonces.insert(origin, nonce);
+                self.keep_nonce(&url, &nonce);
             }
             let outcome = tokens::read(posted.status, &posted.body);
+            let outcome = outcome.map_err(|refused| refused.redacted(&self.redactor()));
             match outcome {
                 Err(refused) if refused.is("use_dpop_nonce") && key.is_some() && asked == 1 => {}
                 Ok(tokens) if key.is_some() && tokens.kind != TokenKind::DPoP => {
@@ -226,6 +231,13 @@ impl Session {
                 }
                 other => return Ok(other),
             }
+        }
+    }
+
+    /// Keeps the newest nonce of a server, for proofs alone (mcp:DPOP-03).
+    pub(super) fn keep_nonce(&self, url: &Url, nonce: &str) {
+        if self.settings.dpop && nonce.len() <= LONGEST_NONCE {
+            lock(&self.state).nonces.insert(url.origin().ascii_serialization(), nonce.to_owned());
         }
     }
 
@@ -240,8 +252,20 @@ impl Session {
         let state = lock(&self.state);
         let mut record = state.record.clone();
         record.drop_tokens();
+        if record.issuer != found.issuer {
+            record.stepped_up.clear();
+        }
+        if state.need.step_up {
+            let known = &record.stepped_up;
+            let new: Vec<String> =
+                state.need.scopes.iter().filter(|one| !known.contains(one)).cloned().collect();
+            record.stepped_up.extend(new);
+        }
         record.issuer.clone_from(&found.issuer);
         record.resource.clone_from(&found.resource);
+        if state.need.known {
+            record.metadata.clone_from(&state.need.metadata);
+        }
         record.token_endpoint = found.server.token_endpoint.clone().unwrap_or_default();
         record.revocation_endpoint.clone_from(&found.server.revocation_endpoint);
         record.requested = requested;
@@ -297,6 +321,8 @@ impl Session {
     }
 }
 
+/// Longest nonce that goes back in a header.
+const LONGEST_NONCE: usize = 1024;
 /// Secrets that are remembered for redaction.
 const MOST_SECRETS: usize = 64;
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::metadata::split_scopes;
 use crate::error::{ErrorCode, McpError};
-use crate::secret::Secret;
+use crate::secret::{Redactor, Secret};
 
 /// Longest token.
 const LONGEST: usize = 64 * 1024;
@@ -60,6 +60,16 @@ impl Refused {
         matches!(self, Refused::Said { code, .. } if code == wanted)
     }
 
+    /// The same without secrets, while it is whole: what is cut in the middle is found by nobody (SEC-03).
+    pub fn redacted(mut self, redactor: &Redactor) -> Self {
+        if let Refused::Said { code, description, .. } = &mut self {
+            for text in std::iter::once(code).chain(description) {
+                *text = redactor.redact(text).into_owned();
+            }
+        }
+        self
+    }
+
     /// The public error; `what` was asked for.
     pub fn into_error(self, what: &str) -> McpError {
         match self {
@@ -100,7 +110,9 @@ pub fn read(status: u16, body: &Value) -> Result<Tokens, Refused> {
     }
     // Some servers deliver errors with 200 (G13).
     if let Some(code) = named {
-        let code: String = code.chars().filter(char::is_ascii_graphic).take(100).collect();
+        // A code is a word; a long one is something else, and nothing of it is shown.
+        let code = if code.len() > 100 { "an error without a name" } else { code };
+        let code: String = code.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
         let description = body.get("error_description").and_then(Value::as_str);
         return Err(Refused::Said { code, description: description.map(str::to_owned), status });
     }

@@ -28,6 +28,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Characters of a server's words that are shown.
 const SHOWN: usize = 300;
 
+/// Fields that hold what proves something.
+const SECRET_FIELDS: [&str; 8] = [
+    "code",
+    "code_verifier",
+    "refresh_token",
+    "client_secret",
+    "client_assertion",
+    "assertion",
+    "subject_token",
+    "token",
+];
+
 /// The way to authorization servers, and what one server may lead to.
 #[derive(Debug)]
 pub struct Web {
@@ -71,6 +83,16 @@ impl Form {
     /// Adds a field.
     pub fn push(&mut self, name: &'static str, value: impl Into<String>) {
         self.fields.push((name, Secret::new(value.into())));
+    }
+
+    /// What a server may repeat in its answer and nobody else may read, as it is written on the wire.
+    pub fn secrets(&self) -> impl Iterator<Item = Secret<String>> + '_ {
+        let fields = self.fields.iter().filter(|(name, _)| SECRET_FIELDS.contains(name));
+        let credentials = self.authorization.iter().map(|value| {
+            let text = value.expose();
+            Secret::new(text.split_once(' ').map_or(text.as_str(), |(_, rest)| rest).to_owned())
+        });
+        fields.map(|(_, value)| value.clone()).chain(credentials).chain(self.proof.iter().cloned())
     }
 
     fn encoded(&self) -> String {
@@ -134,8 +156,8 @@ impl Web {
             return Ok(Fetched::Absent(format!("{}: status {code}", place(url))));
         }
         let body = self.body(url, response).await?;
-        Ok(match serde_json::from_slice::<Value>(&body) {
-            Ok(document) if document.is_object() => Fetched::Document(document),
+        Ok(match read_json(&body) {
+            Some(document) if document.is_object() => Fetched::Document(document),
             _ => Fetched::Absent(format!("{}: no JSON object", place(url))),
         })
     }
@@ -176,7 +198,7 @@ impl Web {
         let nonce = response.headers().get("dpop-nonce").and_then(|value| value.to_str().ok());
         let nonce = nonce.map(str::to_owned);
         let body = self.body(url, &mut response).await?;
-        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let body = read_json(&body).unwrap_or(Value::Null);
         Ok(Posted { status: response.status().as_u16(), body, nonce })
     }
 
@@ -203,6 +225,11 @@ impl Web {
             }
         }
     }
+}
+
+/// JSON, as some servers write it: with a mark of its byte order before it.
+fn read_json(body: &[u8]) -> Option<Value> {
+    serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)).ok()
 }
 
 fn too_slow(url: &Url) -> McpError {

@@ -38,11 +38,10 @@ pub struct AuthRefusal {
 impl AuthRefusal {
     /// What an answer says of the refusal; `None` where it is none.
     pub fn of(status: u16, headers: &HeaderMap) -> Option<Self> {
-        let nonce = headers.get("dpop-nonce").and_then(|value| value.to_str().ok());
         matches!(status, 401 | 403).then(|| Self {
             status,
             challenges: challenges(headers),
-            nonce: nonce.map(str::to_owned),
+            nonce: nonce_of(headers).map(str::to_owned),
             again: false,
         })
     }
@@ -93,6 +92,8 @@ pub trait Authorizer: Send + Sync + fmt::Debug {
     fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
         Box::pin(async { Err(cause) })
     }
+    /// Hears of a nonce for the next proof that came with an answer (RFC 9449 §8.2).
+    fn hear_nonce(&self, _nonce: &str) {}
     /// Finds what is secret in a text of the server, which may repeat it (SEC-03).
     fn redactor(&self) -> Redactor;
 }
@@ -192,7 +193,12 @@ impl Attempt<'_> {
         if self.all.0.is_empty() {
             return Ok(false);
         }
-        let Some(refusal) = AuthRefusal::of(status, answer) else { return Ok(false) };
+        let Some(refusal) = AuthRefusal::of(status, answer) else {
+            if let Some(nonce) = nonce_of(answer) {
+                self.all.0.iter().for_each(|one| one.hear_nonce(nonce));
+            }
+            return Ok(false);
+        };
         let refusal = AuthRefusal { again: self.renewed > 0, ..refusal };
         for (one, presented) in self.all.0.iter().zip(&self.presented).rev() {
             let mending = one.refused(presented, &refusal).await;
@@ -207,6 +213,10 @@ impl Attempt<'_> {
         }
         Ok(false)
     }
+}
+
+fn nonce_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("dpop-nonce").and_then(|value| value.to_str().ok())
 }
 
 fn told(error: McpError, delivered: Delivery) -> McpError {

@@ -178,14 +178,14 @@ fn kept(body: &[u8]) -> Option<String> {
     Some(shown(body)).filter(|text| !text.is_empty())
 }
 
-/// The values of `WWW-Authenticate`, bounded.
+/// The values of `WWW-Authenticate`, bounded. A realm may be in any language: what is no UTF-8 costs its own letters
+/// and not the challenge (mcp:AUTH-07).
 pub fn challenges(headers: &HeaderMap) -> Vec<String> {
     let values = headers.get_all(WWW_AUTHENTICATE).iter();
     values
         .filter(|value| value.len() <= CHALLENGE_BYTES)
-        .filter_map(|value| value.to_str().ok())
         .take(CHALLENGES)
-        .map(str::to_owned)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         .collect()
 }
 
@@ -200,7 +200,8 @@ pub fn challenged(asked: &str, status: u16, headers: &HeaderMap) -> Option<McpEr
         }
         _ => return None,
     };
-    let data = json!({ "wwwAuthenticate": challenges });
+    let shown: Vec<String> = challenges.iter().map(|one| unicode::clean_str_lossy(one)).collect();
+    let data = json!({ "wwwAuthenticate": shown });
     let data = serde_json::value::to_raw_value(&data).ok().map(Arc::from);
     let message = format!("{what} ({asked} was answered with {status})");
     Some(McpError::new(code, message).with(|facts| facts.data = data))
