@@ -766,8 +766,8 @@ export interface ApprovalRequest {
   changedSince?: ServerConfig;
   /**
    * What to know before approving: `unpinned` packages, `loaderVariable`s, `dangerous` commands (rights of others, removal,
-   * shell code, the network, places of secrets; mcp:SEC-11), `variable`s of this machine that go in. The whole `config` is
-   * what runs, with the rights of this program.
+   * shell code, the network, places of secrets; mcp:SEC-11) and variables (`PATH`, registries, proxies, certificates),
+   * `variable`s of this machine that go in. The whole `config` is what runs, with the rights of this program.
    */
   warnings: { code: 'unpinned' | 'loaderVariable' | 'dangerous' | 'variable'; message: string }[];
   /** Aborts when the answer is no longer wanted. */

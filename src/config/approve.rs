@@ -17,19 +17,17 @@ const FREE_TO_CHANGE: [&str; 3] = ["disabled", "alwaysLoad", "tools"];
 
 /// Variables that make a program load code before its own; only a person who saw them may let them pass.
 /// (B-016)
-const LOADER_VARIABLES: [&str; 12] = [
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "PYTHONSTARTUP",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PERL5OPT",
-    "PERL5LIB",
-    "RUBYOPT",
-    "RUBYLIB",
-    "BASH_ENV",
-    "JAVA_TOOL_OPTIONS",
-    "GIT_SSH_COMMAND",
+#[rustfmt::skip]
+const LOADER_VARIABLES: [&str; 43] = [
+    "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "BUN_OPTIONS",
+    "NPM_CONFIG_NODE_OPTIONS", "NPM_CONFIG_SCRIPT_SHELL",
+    "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONBREAKPOINT",
+    "PERL5OPT", "PERL5LIB", "PERL5DB", "RUBYOPT", "RUBYLIB", "PHPRC", "PHP_INI_SCAN_DIR", "LUA_INIT",
+    "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH",
+    "DOTNET_STARTUP_HOOKS", "DOTNET_ADDITIONAL_DEPS", "CORECLR_PROFILER_PATH", "COR_PROFILER_PATH",
+    "BASH_ENV", "PROMPT_COMMAND", "PS4", "COMSPEC", "RUSTC_WRAPPER",
+    "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_ASKPASS", "GIT_EXEC_PATH",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_COUNT", "OPENSSL_CONF", "OPENSSL_MODULES", "GCONV_PATH",
 ];
 
 /// What a person (or the host for them) said about one definition of one file.

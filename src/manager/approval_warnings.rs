@@ -47,6 +47,38 @@ const PLACES: [&str; 14] = [
     "docker.sock",
 ];
 
+/// Variables by what they decide beside the command.
+const DECIDING: [(&[&str], &str); 3] = [
+    (&["PATH"], "decides which program a command is"),
+    (
+        &[
+            "NPM_CONFIG_REGISTRY",
+            "UV_INDEX",
+            "UV_INDEX_URL",
+            "UV_DEFAULT_INDEX",
+            "UV_EXTRA_INDEX_URL",
+            "PIP_INDEX_URL",
+            "PIP_EXTRA_INDEX_URL",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+        ],
+        "decides where programs fetch from",
+    ),
+    (
+        &[
+            "NODE_EXTRA_CA_CERTS",
+            "NODE_TLS_REJECT_UNAUTHORIZED",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "REQUESTS_CA_BUNDLE",
+            "CURL_CA_BUNDLE",
+            "GIT_SSL_NO_VERIFY",
+        ],
+        "decides whom programs trust",
+    ),
+];
+
 /// Flags that give a container rights over the machine.
 const CONTAINER: [&str; 5] = ["--privileged", "--pid=host", "--network=host", "--net=host", "--cap-add"];
 
@@ -139,7 +171,18 @@ fn dangers(definition: &Definition) -> Vec<String> {
     if let Some(flag) = flag {
         found.push(format!("{flag} gives a container rights over this machine"));
     }
+    found.extend(deciding(definition));
     found
+}
+
+/// What variables of a definition's `env` decide, one sentence each.
+fn deciding(definition: &Definition) -> impl Iterator<Item = String> {
+    let names = definition.get("env").and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name);
+    names.filter_map(|name| {
+        let upper = name.to_ascii_uppercase();
+        let (_, what) = DECIDING.into_iter().find(|(known, _)| known.contains(&upper.as_str()))?;
+        Some(format!("{name} {what}"))
+    })
 }
 
 /// The name of the program that a word may be; a path to somewhere else is none.
@@ -198,6 +241,24 @@ mod tests {
         ] {
             assert_eq!(of(command, &args), Vec::<String>::new(), "{command} {args:?}");
         }
+    }
+
+    #[test]
+    fn b_016_sec_11_what_variables_decide() {
+        for (name, said) in [
+            ("PATH", "which program"),
+            ("Https_Proxy", "where programs fetch"),
+            ("npm_config_registry", "where programs fetch"),
+            ("SSL_CERT_FILE", "whom programs trust"),
+        ] {
+            let Value::Object(definition) = json!({ "command": "x", "env": { name: "s3cret" } }) else {
+                panic!()
+            };
+            let found = dangers(&definition).concat();
+            assert!(found.contains(name) && found.contains(said) && !found.contains("s3cret"), "{found}");
+        }
+        let Value::Object(definition) = json!({ "command": "x", "env": { "TOKEN": "s" } }) else { panic!() };
+        assert_eq!(dangers(&definition), Vec::<String>::new());
     }
 
     #[test]

@@ -257,7 +257,11 @@ pub fn check_url(text: &str) -> Result<AskedUrl, String> {
     };
     // What is shown must be what is opened: a spelling that parsers read differently is written anew.
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    Ok(AskedUrl { url: if plain { text.to_owned() } else { url.into() }, host })
+    let begins = format!("{}://{name}", url.scheme());
+    let written = text.split_at_checked(begins.len()).is_some_and(|(head, rest)| {
+        head.eq_ignore_ascii_case(&begins) && (rest.is_empty() || rest.starts_with([':', '/', '?', '#']))
+    });
+    Ok(AskedUrl { url: if plain && written { text.to_owned() } else { url.into() }, host })
 }
 
 #[cfg(test)]
@@ -393,6 +397,16 @@ mod tests {
             "https://example.com",
             "as the server wrote it"
         );
+        for (text, anew) in [
+            ("https:example.com/x", "https://example.com/x"),
+            ("https:///example.com", "https://example.com/"),
+            ("https:/example.com", "https://example.com/"),
+            ("https://0x7f.1/", "https://127.0.0.1/"),
+            ("https://example%2Ecom/", "https://example.com/"),
+            ("HTTPS://EXAMPLE.com:443/x", "HTTPS://EXAMPLE.com:443/x"),
+        ] {
+            assert_eq!(check_url(text).unwrap().url, anew, "B-155 {text}");
+        }
         let long = format!("https://example.com/{}", "a".repeat(5_000));
         assert_eq!(check_url(&long).unwrap().url, long, "M4: no silent limit");
         for text in [

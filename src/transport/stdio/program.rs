@@ -18,8 +18,8 @@ pub(super) fn default_path(_variables: &BTreeMap<String, String>) -> String {
 
 /// The absolute path of a command: one with a slash is relative to `cwd`, any other is searched.
 ///
-/// Empty elements of the path are passed over: they would mean the working directory, which may be a
-/// stranger's repository.
+/// Empty and relative elements of the path are passed over: they would mean the working directory, which may be a
+/// stranger's repository (B-012).
 pub(super) fn find(
     command: &str,
     path: SearchPath<'_>,
@@ -31,8 +31,8 @@ pub(super) fn find(
         return check(&file).map(|()| file);
     }
     let mut refused = None;
-    for directory in path.value.split(':').filter(|directory| !directory.is_empty()) {
-        let file = cwd.join(directory).join(command);
+    for directory in path.value.split(':').map(Path::new).filter(|directory| directory.is_absolute()) {
+        let file = directory.join(command);
         match check(&file) {
             Ok(()) => return Ok(file),
             Err(failure @ (SpawnFailure::NotExecutable { .. } | SpawnFailure::IsDirectory { .. })) => {

@@ -100,12 +100,14 @@ async fn std_06_the_command_is_searched_in_the_childs_path_and_relative_to_its_d
         let spawned = super::run(&recipe);
         assert_eq!(spawned.process.exited().await.code, Some(7), "{:?}", recipe.command);
     }
-    let empty = StdioRecipe {
-        env: vec![("PATH".into(), ":".into())],
-        cwd: Some(scratch.0.clone()),
-        ..recipe("tool")
-    };
-    assert_eq!(reason(&empty), "not-found", "an empty element is not the working directory");
+    for path in [":", ".", "./", "shadow/..", "shadow:.:"] {
+        let beside = StdioRecipe {
+            env: vec![("PATH".into(), path.into())],
+            cwd: Some(scratch.0.clone()),
+            ..recipe("tool")
+        };
+        assert_eq!(reason(&beside), "not-found", "B-012 {path} is not the working directory");
+    }
 }
 
 #[tokio::test]
