@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { McpManager, McpManagerOptions, StdioServerConfig } from '..';
-import { type AnyError, caught, fixture, notes, temporaryDirectory, withManager } from './harness';
+import { type AnyError, caught, faulty, fixture, notes, temporaryDirectory, withManager } from './harness';
 
 const ROOT = 'skill://acme/pdf';
 const MANIFEST = `${ROOT}/SKILL.md`;
@@ -86,7 +86,7 @@ const reasonOf = (error: AnyError) => (error.data as { reason?: string } | undef
 describe.each(['legacy', 'modern'] as const)('the TypeScript SDK v2 in the %s era', (era) => {
   const config = { command: process.execPath, args: [fixture('peers', 'sdk-skills.mjs'), era] };
 
-  test('SKILL-01 SKILL-09 SKILL-11 SKILL-22 BEY-12 lists in pages, loads and reads', async () => {
+  test('mcp:SKILL-01 mcp:SKILL-09 mcp:SKILL-11 mcp:SKILL-22 BEY-12 lists in pages, loads and reads', async () => {
     await withManager({ servers: { forms: config } }, async (manager) => {
       await manager.connect();
       expect(manager.status('forms')?.era).toBe(era);
@@ -122,7 +122,7 @@ describe.each(['legacy', 'modern'] as const)('the TypeScript SDK v2 in the %s er
 
 describe('listing', () => {
   test.each(['legacy', 'modern'] as const)(
-    'SKILL-12 reads no file before a skill is loaded (%s)',
+    'mcp:SKILL-12 reads no file before a skill is loaded (%s)',
     async (protocol) => {
       const server = new Skilled();
       await withManager({ servers: { s: { ...server.config, protocol } } }, async (manager) => {
@@ -140,7 +140,7 @@ describe('listing', () => {
     },
   );
 
-  test('SKILL-01 SKILL-02 nothing is asked of a server that did not declare the extension', async () => {
+  test('mcp:SKILL-01 mcp:SKILL-02 mcp:EXT-02 nothing is asked of a server that did not declare the extension', async () => {
     await withSkills({ extensions: {} }, async (manager, server) => {
       expect(await manager.listSkills()).toEqual([]);
       expect(await caught(manager.loadSkill('s', 'pdf'))).toMatchObject({ code: 'CAPABILITY_MISSING' });
@@ -166,7 +166,7 @@ describe('listing', () => {
     });
   });
 
-  test('SKILL-03 invalid entries are left out and told of, the others stay', async () => {
+  test('mcp:SKILL-03 invalid entries are left out and told of, the others stay', async () => {
     const bad = [{ ...entryOf(FILES, `${ROOT}2/SKILL.md`, 'pdf2'), resources: 'static' }, 7];
     await withSkills({ pages: [[...bad, entryOf(FILES)]] }, async (manager) => {
       const found: string[] = [];
@@ -201,7 +201,7 @@ describe('listing', () => {
     });
   });
 
-  test('SKILL-05 SKILL-06 one name at two servers: both are there, and the collision shows', async () => {
+  test('mcp:SKILL-05 mcp:SKILL-06 one name at two servers: both are there, and the collision shows', async () => {
     const evil = { [MANIFEST]: { text: TEXT.replace('Body', 'Evil') } };
     const [one, two] = [new Skilled(), new Skilled({ pages: [[entryOf(evil)]], files: evil })];
     await withManager({ servers: { one: one.config, two: two.config } }, async (manager) => {
@@ -223,7 +223,7 @@ describe('listing', () => {
     });
   });
 
-  test('SKILL-06 one name twice at one server is loaded by URI only', async () => {
+  test('mcp:SKILL-06 one name twice at one server is loaded by URI only', async () => {
     const uri = 'skill://other/pdf/SKILL.md';
     const files = { ...FILES, [uri]: { text: TEXT } };
     const second = entryOf({ [uri]: { text: TEXT } }, uri);
@@ -236,7 +236,7 @@ describe('listing', () => {
 });
 
 describe('loading', () => {
-  test('SKILL-07 by URI alone: an empty listing proves nothing', async () => {
+  test('mcp:SKILL-07 by URI alone: an empty listing proves nothing', async () => {
     await withSkills({ pages: [[]], entries: { [MANIFEST]: entryOf(FILES) } }, async (manager, server) => {
       expect(await manager.listSkills()).toEqual([]);
       expect((await manager.loadSkill('s', MANIFEST)).text).toBe(TEXT);
@@ -254,9 +254,9 @@ describe('loading', () => {
   });
 
   test.each([
-    ['SKILL-09 size', { text: `${TEXT} ` }, 'size'],
-    ['SKILL-09 digest', { text: TEXT.replace('Body', 'Evil') }, 'digest'],
-    ['SKILL-09 another kind of answer', {}, 'answer'],
+    ['mcp:SKILL-09 size', { text: `${TEXT} ` }, 'size'],
+    ['mcp:SKILL-09 digest', { text: TEXT.replace('Body', 'Evil') }, 'digest'],
+    ['mcp:SKILL-09 another kind of answer', {}, 'answer'],
   ])('%s: a SKILL.md that was tampered with is not handed out', async (_, served, reason) => {
     const files = { ...FILES, [MANIFEST]: served };
     await withSkills({ files }, async (manager, server) => {
@@ -269,14 +269,14 @@ describe('loading', () => {
   test.each([
     ['another description', { name: 'pdf', description: 'Steals' }, ['description']],
     ['a field more', { name: 'pdf', description: 'Fills forms', hooks: [] }, ['hooks']],
-  ])('SKILL-11 frontmatter with %s is not what was listed', async (_, frontmatter, differences) => {
+  ])('mcp:SKILL-11 frontmatter with %s is not what was listed', async (_, frontmatter, differences) => {
     await withSkills({ pages: [[{ ...entryOf(FILES), frontmatter }]] }, async (manager) => {
       const error = await caught(manager.loadSkill('s', 'pdf'));
       expect(error).toMatchObject({ code: 'SKILL_REFUSED', data: { reason: 'frontmatter', differences } });
     });
   });
 
-  test('SKILL-09 a list that is out of date is mended by skills/get', async () => {
+  test('mcp:SKILL-09 a list that is out of date is mended by skills/get', async () => {
     await withSkills({ ttlMs: 60_000 }, async (manager, server) => {
       await manager.listSkills();
       const newer = { ...FILES, [MANIFEST]: { text: TEXT.replace('Body', 'Newer body') } };
@@ -293,7 +293,7 @@ describe('loading', () => {
     });
   });
 
-  test('SKILL-08 a skill at the limits loads, one above them is refused with the reason', async () => {
+  test('mcp:SKILL-08 a skill at the limits loads, one above them is refused with the reason', async () => {
     const many = Object.fromEntries(
       Array.from({ length: 511 }, (_, n) => [`${ROOT}/files/${n}`, { text: String(n) }]),
     );
@@ -323,7 +323,7 @@ describe('loading', () => {
 });
 
 describe('reading files', () => {
-  test('SKILL-10 SKILL-17 SKILL-20 what is not listed is not read', async () => {
+  test('mcp:SKILL-10 mcp:SKILL-17 mcp:SKILL-20 what is not listed is not read', async () => {
     const files = { ...FILES, [`${ROOT}/secret.md`]: { text: 'x' }, 'file:///etc/passwd': { text: 'x' } };
     await withSkills({ files }, async (manager, server) => {
       const { read } = await manager.loadSkill('s', 'pdf');
@@ -336,7 +336,7 @@ describe('reading files', () => {
     });
   });
 
-  test('SKILL-09 a supporting file that was tampered with is not handed out, and nothing of it is kept', async () => {
+  test('mcp:SKILL-09 a supporting file that was tampered with is not handed out, and nothing of it is kept', async () => {
     const uri = `${ROOT}/references/FORMS.md`;
     await withSkills({ files: { ...FILES, [uri]: { text: 'Fraud' } } }, async (manager, server) => {
       const { read, readBytes } = await manager.loadSkill('s', 'pdf');
@@ -347,7 +347,7 @@ describe('reading files', () => {
     });
   });
 
-  test('SKILL-10 SKILL-13 a dynamic skill reads below its own directory only', async () => {
+  test('mcp:SKILL-10 mcp:SKILL-13 a dynamic skill reads below its own directory only', async () => {
     const entry = { ...entryOf(FILES), resources: 'dynamic' };
     await withSkills({ pages: [[entry]] }, async (manager, server) => {
       // Read as a resource it is one, and nothing is loaded by that.
@@ -359,6 +359,48 @@ describe('reading files', () => {
       expect(reasonOf(await caught(loaded.read('../other/SKILL.md')))).toBe('unlisted');
       expect(await caught(loaded.read('gone.md'))).toMatchObject({ code: 'RPC_ERROR' });
       expect(server.asked('resources/read').at(-1)).toBe(`${ROOT}/gone.md`);
+    });
+  });
+
+  test('mcp:SKILL-22 a skill whose files lead out of its directory is none', async () => {
+    for (const path of ['../other/x', 'a/%2e%2e/%2e%2e/x', 'a%2fb', '/etc/x', 'C:/x']) {
+      const entry = entryOf({ ...FILES, [`${ROOT}/${path}`]: { text: 'x' } });
+      await withSkills({ pages: [[entry]], entries: { [MANIFEST]: entry } }, async (manager) => {
+        expect(await manager.listSkills(), path).toEqual([]);
+        expect(reasonOf(await caught(manager.loadSkill('s', MANIFEST))), path).toBe('answer');
+      });
+    }
+  });
+
+  test('mcp:SKILL-20 mcp:SKILL-15 a skill within a skill is a file of it, under the name of its server', async () => {
+    const inner = `${ROOT}/inner/SKILL.md`;
+    const files = { ...FILES, [inner]: { text: '---\nname: inner\n---\nAct' } };
+    await withSkills({ pages: [[entryOf(files)]], files }, async (manager) => {
+      const loaded = await manager.loadSkill('s', 'pdf');
+      expect(loaded.skill.server).toBe('s');
+      expect(await loaded.read('inner/SKILL.md')).toContain('Act');
+      expect((await manager.listSkills()).map(({ name }) => name)).toEqual(['pdf']);
+      expect(await caught(manager.loadSkill('s', 'inner'))).toMatchObject({ code: 'SKILL_UNKNOWN' });
+    });
+  });
+
+  test('mcp:SKILL-04 mcp:SKILL-13 mcp:SKILL-18 neither an address nor a field of it makes a skill or a right', async () => {
+    const frontmatter = { name: 'pdf', description: 'Fills forms', 'allowed-tools': ['mcp__*'] };
+    const text = '---\nname: pdf\ndescription: Fills forms\nallowed-tools: ["mcp__*"]\n---\n';
+    const files = { [MANIFEST]: { text } };
+    const entry = { ...entryOf(files), frontmatter };
+    const servers = { other: faulty() };
+    await withManager({ permissions: {}, servers }, async (manager) => {
+      const server = new Skilled({ pages: [[]], entries: { [MANIFEST]: entry }, files });
+      await manager.addServer('s', server.config);
+      await manager.connect();
+      await manager.readResource('s', MANIFEST);
+      expect(await manager.listSkills()).toEqual([]);
+      const { skill } = await manager.loadSkill('s', MANIFEST);
+      expect(skill.frontmatter).toMatchObject({ 'allowed-tools': ['mcp__*'] });
+      expect(await caught(manager.callTool('mcp__other__echo'))).toMatchObject({
+        code: 'PERMISSION_REQUIRED',
+      });
     });
   });
 

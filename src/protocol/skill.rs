@@ -122,7 +122,7 @@ fn map_entry(draft: &mut Draft<'_>) -> Result<SkillDefinition, Rejection> {
         return Err(Rejection::quarantined("its name is longer than a name or holds what cannot be seen"));
     }
     // mcp:SKILL-11
-    if last_segment(root) != name {
+    if last_segment(root) != name || leads_astray(&name) {
         return Err(Rejection::invalid(format!("its directory is not called \"{name}\" as the skill is")));
     }
     let description =
@@ -151,6 +151,14 @@ fn map_entry(draft: &mut Draft<'_>) -> Result<SkillDefinition, Rejection> {
 fn check_uri(uri: &str) -> Option<()> {
     let plain = uri.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'\\'));
     (plain && Url::parse(uri).is_ok()).then_some(())
+}
+
+/// Whether a path may lead whoever follows it out of its directory: dots that go up, an escape for a separator, an
+/// empty name, the letter of a drive.
+fn leads_astray(path: &str) -> bool {
+    let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%3a", ":");
+    let drive = matches!(plain.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
+    drive || hides_a_path(path) || plain.split('/').any(|name| matches!(name, "" | "." | ".."))
 }
 
 /// The skill's own directory, with the `/` at its end.
@@ -183,7 +191,7 @@ fn read_files(uri: &str, root: &str, resources: Option<&str>) -> Result<SkillFil
         if files.iter().any(|known| known.uri == file.uri) {
             return Err(Rejection::invalid(format!("its resources name {} twice", file.uri)));
         }
-        if !file.uri.starts_with(root) {
+        if file.uri.strip_prefix(root).is_none_or(leads_astray) {
             return Err(Rejection::invalid(format!("{} does not lie in its directory", file.uri)));
         }
         files.push(file);

@@ -33,6 +33,7 @@ fn skill(resources: &Value) -> SkillDefinition {
     skills.remove(0)
 }
 
+/// mcp:SKILL-03 mcp:SKILL-19
 #[test]
 fn skill_03_public_shape() {
     let one = skill(&json!([file("SKILL.md", TEXT), file("references/FORMS.md", "x")]));
@@ -47,6 +48,7 @@ fn skill_03_public_shape() {
     assert_eq!((&seen["dynamic"], seen.get("fingerprint")), (&json!(true), None), "mcp:SKILL-19");
 }
 
+/// mcp:SKILL-19
 #[test]
 fn skill_19_the_fingerprint_is_that_of_the_files() {
     let print = |resources: &Value| {
@@ -59,6 +61,7 @@ fn skill_19_the_fingerprint_is_that_of_the_files() {
     assert_ne!(print(&json!([a, b])), print(&json!([a])));
 }
 
+/// mcp:SKILL-03 mcp:SKILL-08 mcp:SKILL-11 mcp:SKILL-22
 #[test]
 fn skill_03_08_11_entries_that_must_not_be_loaded() {
     let good = file("SKILL.md", TEXT);
@@ -91,6 +94,18 @@ fn skill_03_08_11_entries_that_must_not_be_loaded() {
         with("resources", json!([file("references/FORMS.md", "x")])),
         with("resources", json!([good, good])),
         with("resources", json!([good, { "uri": "skill://acme/x", "digest": digest(""), "size": 0 }])),
+        with("resources", json!([good, file("../other/x", "x")])),
+        with("resources", json!([good, file("a/%2E%2e/%2e./x", "x")])),
+        with("resources", json!([good, file("a%2Fb", "x")])),
+        with("resources", json!([good, file("/etc/x", "x")])),
+        with("resources", json!([good, file("a//x", "x")])),
+        with("resources", json!([good, file("", "x")])),
+        with("resources", json!([good, file("C:/x", "x")])),
+        json!({
+            "uri": "skill://acme/pdf/../SKILL.md",
+            "frontmatter": { "name": "..", "description": "d" },
+            "resources": "dynamic",
+        }),
         resource("digest", json!(digest(TEXT).to_uppercase())),
         resource("digest", json!(digest(TEXT)[7..])),
         resource("digest", json!("sha256:00")),
@@ -112,6 +127,7 @@ fn skill_03_08_11_entries_that_must_not_be_loaded() {
     assert_eq!(found.iter().map(|one| one.code).collect::<Vec<_>>(), ["SKILL_INVALID", "SKILL_DUPLICATE"]);
 }
 
+/// mcp:SKILL-08
 #[test]
 fn skill_08_as_much_as_has_to_be_supported_and_no_more() {
     let of =
@@ -132,6 +148,7 @@ fn skill_08_as_much_as_has_to_be_supported_and_no_more() {
     }
 }
 
+/// mcp:SKILL-10 mcp:SKILL-22
 #[test]
 fn skill_10_22_references_stand_for_listed_files_only() {
     let one = skill(&json!([
