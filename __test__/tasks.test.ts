@@ -94,7 +94,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     });
   });
 
-  test('TASKL-05 TASK-21 a plain call waits for the end of a task', async () => {
+  test('mcp:TASKL-05 mcp:TASK-21 mcp:TASK-02 mcp:TASKL-18 a plain call waits for the end of a task', async () => {
     await withTasks(era, [], async (manager) => {
       expect(textOf(await manager.callTool('mcp__s__required', { say: 'waited for' }))).toBe('waited for');
       expect(await caught(manager.callTool('mcp__s__required', { how: 'fail' }))).toMatchObject({
@@ -110,7 +110,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     });
   });
 
-  test('ELI-01 TASKL-08 TASK-09 questions inside a task, two at once, each answered once', async () => {
+  test('ELI-01 mcp:TASKL-08 mcp:TASK-09 questions inside a task, two at once, each answered once', async () => {
     await withTasks(
       era,
       [],
@@ -169,7 +169,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     );
   });
 
-  test('TASKL-13 TASK-13 cancelling tells the server by the id of the task, and by nothing else', async () => {
+  test('mcp:TASKL-13 mcp:TASK-13 cancelling tells the server by the id of the task, and by nothing else', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks(era, ['--notes', file], async (manager) => {
       const task = await manager.startTool('mcp__s__optional', { how: 'never' });
@@ -212,7 +212,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     });
   });
 
-  test('TASKL-07 TASK-06 the interval that the server wants is kept', async () => {
+  test('mcp:TASKL-07 mcp:TASK-06 the interval that the server wants is kept', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks(era, ['--notes', file, '--poll', '700'], async (manager) => {
       await (await manager.startTool('mcp__s__optional', { steps: 10, ms: 200 })).result();
@@ -259,7 +259,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     });
   });
 
-  test('TASK-07 TASKL-07 a task is picked up by another manager, questions and all', async () => {
+  test('mcp:TASK-07 mcp:TASKL-07 a task is picked up by another manager, questions and all', async () => {
     const store = join(temporaryDirectory(), 'tasks.json');
     const server = await httpTaskServer(era, '--store', store);
     const id = await withManager({ servers: { s: server.config } }, async (manager) => {
@@ -357,7 +357,7 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
       });
     });
 
-    test('TASK-14 a task whose time is over', async () => {
+    test('mcp:TASK-14 a task whose time is over', async () => {
       await withTasks(era, ['--ttl', '300'], async (manager) => {
         const task = await manager.startTool('mcp__s__optional', { how: 'never' });
         const error = await caught(task.result());
@@ -422,7 +422,7 @@ describe('where the server has no tasks', () => {
 });
 
 describe('handshake era', () => {
-  test('PRO-11 TASKL-14 tasks/list, page by page', async () => {
+  test('PRO-11 mcp:TASKL-14 tasks/list, page by page', async () => {
     await withTasks('legacy', [], async (manager) => {
       const started = [];
       for (let index = 0; index < 5; index += 1)
@@ -450,7 +450,7 @@ describe('handshake era', () => {
     });
   });
 
-  test('TASKL-03 no augmentation where the server takes no calls as tasks, whatever the tool says', async () => {
+  test('mcp:TASKL-03 no augmentation where the server takes no calls as tasks, whatever the tool says', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks('legacy', ['--no-tool-tasks', '--notes', file], async (manager) => {
       expect(textOf(await manager.callTool('mcp__s__required'))).toBe('plain');
@@ -460,7 +460,7 @@ describe('handshake era', () => {
     });
   });
 
-  test('TASKL-02 the wished time to live is sent; a plain call of an optional tool is no task', async () => {
+  test('mcp:TASKL-02 mcp:TASKL-04 the wished time to live is sent; a plain call of an optional tool is no task', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks('legacy', ['--notes', file], async (manager) => {
       await (await manager.startTool('mcp__s__optional', {}, { ttlMs: 5000 })).result();
@@ -470,7 +470,7 @@ describe('handshake era', () => {
     });
   });
 
-  test('TASKL-12 the progress token of a task is good until its end', async () => {
+  test('mcp:TASKL-12 the progress token of a task is good until its end', async () => {
     await withTasks('legacy', [], async (manager) => {
       const seen: unknown[] = [];
       const onProgress = ({ progress, total }: { progress: number; total?: number }) =>
@@ -488,7 +488,7 @@ describe('handshake era', () => {
     });
   });
 
-  test('TASKL-09 status notifications make it sooner, and are not needed', async () => {
+  test('mcp:TASKL-09 status notifications make it sooner, and are not needed', async () => {
     await withTasks('legacy', ['--poll', '30000'], async (manager) => {
       const begin = Date.now();
       await manager.callTool('mcp__s__required', { news: true });
@@ -496,7 +496,7 @@ describe('handshake era', () => {
     });
   });
 
-  test('TASKL-10 answers to questions of a task name it', async () => {
+  test('mcp:TASKL-10 answers to questions of a task name it', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks(
       'legacy',
@@ -523,7 +523,7 @@ describe('handshake era', () => {
     });
   });
 
-  test('TASKL-13 a server that does not stop a task: the end counts, or ten seconds', async () => {
+  test('mcp:TASKL-13 a server that does not stop a task: the end counts, or ten seconds', async () => {
     await withTasks('legacy', [], async (manager) => {
       const task = await manager.startTool('mcp__s__optional', {
         how: 'deaf',
@@ -549,7 +549,7 @@ describe('handshake era', () => {
 });
 
 describe('tasks extension', () => {
-  test('mcp:ERA-23 TASK-01 TASK-17 EXT-03 it is declared on every request where the server has it', async () => {
+  test('mcp:ERA-23 mcp:TASK-01 mcp:TASK-17 mcp:EXT-03 it is declared on every request where the server has it', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks('modern', ['--notes', file], async (manager) => {
       await manager.callTool('mcp__s__required');
@@ -587,7 +587,7 @@ describe('tasks extension', () => {
     });
   });
 
-  test('TASK-15 TASK-17 SUB-02 a server that tells of tasks is asked seldom, and its news are taken at once', async () => {
+  test('mcp:TASK-15 mcp:TASK-17 mcp:SUB-02 a server that tells of tasks is asked seldom, and its news are taken at once', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks('modern', ['--listen', 'tells', '--poll', '100', '--notes', file], async (manager) => {
       const task = await manager.startTool('mcp__s__required', { steps: 30, ms: 100 });
@@ -607,7 +607,7 @@ describe('tasks extension', () => {
     });
   }, 20_000);
 
-  test('TASK-15 a quiet task is not asked about while the server has promised to tell', async () => {
+  test('mcp:TASK-15 a quiet task is not asked about while the server has promised to tell', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withTasks(
       'modern',
@@ -631,7 +631,7 @@ describe('tasks extension', () => {
   }, 30_000);
 
   test.each(['nothing', 'ends', undefined])(
-    'TASK-15 SUB-03 SUB-17 a server whose listening is %s is asked as ever',
+    'mcp:TASK-15 mcp:SUB-03 mcp:SUB-17 a server whose listening is %s is asked as ever',
     async (what) => {
       const file = join(temporaryDirectory(), 'notes');
       const flags = ['--poll', '100', '--notes', file, ...(what === undefined ? [] : ['--listen', what])];
@@ -650,7 +650,7 @@ describe('tasks extension', () => {
     20_000,
   );
 
-  test('TASK-15 TASK-06 over HTTP too', async () => {
+  test('mcp:TASK-15 mcp:TASK-06 over HTTP too', async () => {
     const { config } = await httpTaskServer('modern', '--listen', 'tells', '--poll', '100');
     await withManager({ ...answers, servers: { s: config } }, async (manager) => {
       const task = await manager.startTool('mcp__s__required', { steps: 1, ms: 2000, how: 'ask' });
@@ -658,7 +658,7 @@ describe('tasks extension', () => {
     });
   }, 20_000);
 
-  test('TASK-11 a question is put once, however often it is seen', async () => {
+  test('mcp:TASK-11 a question is put once, however often it is seen', async () => {
     const file = join(temporaryDirectory(), 'notes');
     let asked = 0;
     const options: McpManagerOptions = {

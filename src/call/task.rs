@@ -560,6 +560,7 @@ mod tests {
         McpError::new(ErrorCode::RpcError, "").with(|facts| facts.rpc_code = Some(code))
     }
 
+    /// mcp:TASK-18
     #[test]
     fn task_18_an_unknown_task_is_lost_and_says_why() {
         let lost = known_or_lost(rpc(-32602), None);

@@ -222,7 +222,9 @@ impl Manager {
         let ready = entry.connection.ready(&call.deadline, None);
         let live = stoppable(&running.stop, ready).await?;
         let augmented = augments(&live.client, entry.definition().task_support);
-        if !augmented && !live.client.offers_tasks() {
+        let era = live.client.era();
+        let may_be_a_task = augmented || (era == Era::Modern && live.client.offers_tasks());
+        if !may_be_a_task {
             // Nothing the server says will make a task of it: it runs here.
             running.begun.send_replace(true);
         }
@@ -237,7 +239,7 @@ impl Manager {
         // What may already be a task is not taken back but cancelled by its id, once that is known (mcp:CAN-06).
         let reply =
             if augmented { reply.await? } else { stoppable(&running.stop, reply).await? }.into_string();
-        let created = if augmented || live.client.offers_tasks() { Created::read(&reply) } else { None };
+        let created = may_be_a_task.then(|| Created::read(&reply, era)).flatten();
         let Some(created) = created else {
             running.begun.send_replace(true);
             return Ok(reply);
@@ -279,7 +281,7 @@ impl Manager {
         if !connection.live().as_ref().is_some_and(modern) {
             return Ok(reply);
         }
-        let Some(created) = Created::read(&reply) else { return Ok(reply) };
+        let Some(created) = Created::read(&reply, Era::Modern) else { return Ok(reply) };
         let server = Arc::from(connection.name());
         let running = Arc::new(new_running(0, Arc::clone(&server), Called::Unknown(server), None));
         let (connection, deadline) = (connection.clone(), Arc::clone(call.deadline));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::stateless::{self, InputRequest};
+use super::version::Era;
 use crate::json_scan::{self, Kind};
 use crate::jsonrpc::RpcError;
 use crate::jsonrpc::write::push_member;
@@ -118,14 +119,16 @@ pub struct Created {
 }
 
 impl Created {
-    /// Reads a `CreateTaskResult` of either era; `None` where the answer is the result itself.
-    pub fn read(result: &str) -> Option<Self> {
+    /// Reads a `CreateTaskResult`; `None` where the answer is the result itself. A result of the stateless era says of
+    /// itself that it is a task, and may have a member `task` of its own (mcp:TASK-04).
+    pub fn read(result: &str, era: Era) -> Option<Self> {
         let [task, kind, meta] = json_scan::pick(result, ["task", "resultType", "_meta"]);
-        let flat = kind.and_then(json_scan::decode).is_some_and(|kind| kind == "task");
-        let state = match task.filter(|task| json_scan::kind(task) == Kind::Object) {
-            _ if flat => TaskState::read(result)?,
-            Some(task) => TaskState::read(task)?,
-            None => return None,
+        let state = match era {
+            Era::Modern => {
+                kind.and_then(json_scan::decode).filter(|kind| kind == "task")?;
+                TaskState::read(result)?
+            }
+            Era::Legacy => TaskState::read(task.filter(|task| json_scan::kind(task) == Kind::Object)?)?,
         };
         let [immediate] = json_scan::pick(meta.unwrap_or("{}"), [IMMEDIATE_KEY]);
         let immediate = immediate.and_then(json_scan::decode).map(|text| shown(&text));
@@ -222,16 +225,17 @@ pub fn poll_wait(wanted: Option<Duration>, asked: u32) -> Duration {
 mod tests {
     use super::*;
 
+    /// mcp:TASKL-06 mcp:TASKL-17 mcp:TASK-04
     #[test]
     fn taskl_06_task_04_both_shapes_of_a_new_task_are_read() {
         let old = r#"{"task":{"taskId":"a","status":"working","createdAt":"x","lastUpdatedAt":"x","ttl":null,"pollInterval":250},
             "_meta":{"io.modelcontextprotocol/model-immediate-response":"soon"}}"#;
-        let created = Created::read(old).unwrap();
+        let created = Created::read(old, Era::Legacy).unwrap();
         assert_eq!(created.immediate.as_deref(), Some("soon"), "TASKL-17");
         assert_eq!(created.state.poll, Some(Duration::from_millis(250)));
         assert_eq!(created.state.ttl, None);
         let new = r#"{"resultType":"task","taskId":"b","status":"working","statusMessage":"x\u200By","ttlMs":60000,"pollIntervalMs":5000}"#;
-        let state = Created::read(new).unwrap().state;
+        let state = Created::read(new, Era::Modern).unwrap().state;
         assert_eq!((state.id.as_str(), state.status), ("b", Some(TaskStatus::Working)));
         assert_eq!(state.message.as_deref(), Some("xy"), "SEC-01");
         assert_eq!((state.poll, state.ttl), (Some(Duration::from_secs(5)), Some(Duration::from_secs(60))));
@@ -240,10 +244,13 @@ mod tests {
             r#"{"task":"x","content":[]}"#,
             r#"{"task":{"taskId":7,"status":"working"}}"#,
         ] {
-            assert_eq!(Created::read(plain), None, "{plain}");
+            assert_eq!(Created::read(plain, Era::Legacy), None, "{plain}");
         }
+        let own = r#"{"resultType":"complete","content":[],"task":{"taskId":"JIRA-7","status":"working"}}"#;
+        assert_eq!(Created::read(own, Era::Modern), None, "mcp:TASK-04 a task of the tool's own");
     }
 
+    /// mcp:TASK-05
     #[test]
     fn task_05_a_report_holds_outcome_or_questions() {
         let done = Report::read(
@@ -271,6 +278,7 @@ mod tests {
         }
     }
 
+    /// mcp:TASKL-07 mcp:TASK-06
     #[test]
     fn taskl_07_task_06_the_poll_interval_is_respected_and_bounded() {
         let millis = |value| Some(Duration::from_millis(value));
@@ -281,6 +289,7 @@ mod tests {
         assert_eq!(poll_wait(None, 4_000_000_000), Duration::from_secs(5));
     }
 
+    /// mcp:TASKL-10
     #[test]
     fn taskl_10_the_task_of_a_question_is_found() {
         let params =

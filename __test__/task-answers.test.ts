@@ -1,0 +1,82 @@
+/** Which answers to a call are tasks, and which only look like one (mcp:TASK-*, mcp:TASKL-*). */
+import { describe, expect, test } from 'vitest';
+import { textOf, withManager } from './harness';
+import { programmed } from './programmed-server';
+
+const TASKS = `capabilities = { tools: {}, extensions: { [META + 'tasks']: {} } };
+  on['tools/list'] = () => ({ resultType: 'complete', tools: [tool('work', { execution: { taskSupport: 'required' } })] });`;
+const ISSUE = "task: { taskId: 'JIRA-7', status: 'working' }";
+
+test('mcp:TASK-02 mcp:TASK-04 a result with a member of that name is the result', async () => {
+  const { config, noted } = programmed(
+    '2026-07-28',
+    `${TASKS} on['tools/call'] = () => ({ resultType: 'complete', ...text('an issue'), ${ISSUE} });`,
+  );
+  await withManager({ servers: { s: config } }, async (manager) => {
+    expect(textOf(await manager.callTool('mcp__s__work'))).toBe('an issue');
+    expect(textOf(await (await manager.startTool('mcp__s__work')).result())).toBe('an issue');
+    expect(noted('tasks/get')).toEqual([]);
+    const calls = noted('tools/call').map(({ params }) => params?.['task']);
+    expect(calls, 'mcp:TOOL-22 what a tool says of tasks belongs to the other era').toEqual([
+      undefined,
+      undefined,
+    ]);
+  });
+});
+
+test('mcp:TASK-20 mcp:TASK-10 mcp:TASK-12 questions before a task are answered by a retry, those of the task by an update', async () => {
+  const form = `{ method: 'elicitation/create', params: { message: 'Who?',
+    requestedSchema: { type: 'object', properties: { name: { type: 'string' } } } } }`;
+  const { config, noted } = programmed(
+    '2026-07-28',
+    `${TASKS}
+     let answered;
+     const task = (status, more) => ({ taskId: 't', status, createdAt: 'x', lastUpdatedAt: 'x', ttlMs: null, pollIntervalMs: 100, ...more });
+     on['tools/call'] = ({ params }) => params.inputResponses === undefined
+       ? { resultType: 'input_required', inputRequests: { before: ${form} }, requestState: 'r' }
+       : { resultType: 'task', ...task('working') };
+     on['tasks/get'] = () => ({ resultType: 'complete', ...(answered === undefined
+       ? task('input_required', { inputRequests: { within: ${form} } })
+       : task('completed', { result: text(answered) })) });
+     on['tasks/update'] = ({ params }) => { answered = params.inputResponses; return { resultType: 'complete' }; };`,
+  );
+  const asked: string[] = [];
+  const onElicitation = ({ server }: { server: string }) => {
+    asked.push(server);
+    return { action: 'accept' as const, content: { name: `n${asked.length}` } };
+  };
+  await withManager({ servers: { s: config }, onElicitation }, async (manager) => {
+    const result = textOf(await manager.callTool('mcp__s__work'));
+    expect(JSON.parse(result)).toEqual({ within: { action: 'accept', content: { name: 'n2' } } });
+    expect(asked).toEqual(['s', 's']);
+    const [, retry] = noted('tools/call');
+    expect(retry.params).toMatchObject({
+      inputResponses: { before: { action: 'accept', content: { name: 'n1' } } },
+      requestState: 'r',
+    });
+    for (const { params } of [...noted('tasks/get'), ...noted('tasks/update')]) {
+      expect(params).not.toHaveProperty('requestState');
+      expect(params?.['taskId']).toBe('t');
+    }
+  });
+});
+
+describe('handshake era', () => {
+  test('mcp:TASKL-04 a tool that says nothing of tasks is never one, and does not hold up startTool', async () => {
+    const { config, noted } = programmed(
+      '2025-11-25',
+      `capabilities = { tools: {}, tasks: { cancel: {}, requests: { tools: { call: {} } } } };
+       on['tools/list'] = () => ({ tools: [tool('plain')] });
+       on['tools/call'] = ({ id }) => void setTimeout(() => say({ id, result: { ...text('an issue'), ${ISSUE} } }), 1500);`,
+    );
+    await withManager({ servers: { s: config } }, async (manager) => {
+      await manager.connect();
+      const begin = Date.now();
+      const task = await manager.startTool('mcp__s__plain');
+      expect(Date.now() - begin).toBeLessThan(1000);
+      expect(textOf(await task.result())).toBe('an issue');
+      expect(noted('tools/call').map(({ params }) => params?.['task'])).toEqual([undefined]);
+      expect(noted('tasks/get')).toEqual([]);
+    });
+  });
+});
