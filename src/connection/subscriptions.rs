@@ -24,6 +24,7 @@ use crate::jsonrpc::write::{Params, push_member, push_string};
 use crate::protocol::stateless::ListenFilter;
 use crate::protocol::version::Era;
 use crate::runtime::{self, lock, random_jitter};
+use crate::unicode::clean_str_lossy;
 
 /// A stream that lived so long proves that listening works: longer than hosts without a process of their own let one
 /// live (25 s, D5), shorter than proxies let a silent one be (60 s and more, mcp:HTTP-16).
@@ -39,6 +40,8 @@ const MOST_URIS: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     uris: Mutex<BTreeSet<String>>,
+    /// Those of them that the server has agreed to tell of.
+    agreed: Mutex<BTreeSet<String>>,
     log_level: Mutex<Option<String>>,
     /// Counts changes of the wishes that a listen stream has to follow.
     wanted: watch::Sender<u64>,
@@ -59,6 +62,7 @@ impl Default for Subscriptions {
     fn default() -> Self {
         Self {
             uris: Mutex::default(),
+            agreed: Mutex::default(),
             log_level: Mutex::default(),
             wanted: watch::Sender::new(0),
             met: watch::Sender::new(Met::default()),
@@ -196,10 +200,20 @@ impl Subscriptions {
         }
         let changed = if on { uris.insert(uri.to_owned()) } else { uris.remove(uri) };
         drop(uris);
+        if !on {
+            lock(&self.agreed).remove(uri);
+        }
         if changed {
             self.wanted.send_modify(|count| *count += 1);
         }
         Ok(())
+    }
+
+    /// Takes what a server agrees to now: which of the subscriptions stay, and which it does not know any more.
+    fn agree(&self, accepted: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
+        let wished = lock(&self.uris).intersection(accepted).cloned().collect();
+        let before = std::mem::replace(&mut *lock(&self.agreed), wished);
+        before.into_iter().partition(|uri| accepted.contains(uri))
     }
 
     fn filter(&self, client: &Client) -> (u64, ListenFilter) {
@@ -240,9 +254,15 @@ async fn repeat_wishes(shared: &Arc<Shared>, live: &Live) {
         .chain(uris.into_iter().map(|uri| ("resources/subscribe", "uri", uri)));
     for (method, name, value) in wishes {
         let deadline = Arc::new(Deadline::start(shared.settings.clocks.request(None, None)));
-        if let Err(error) = send_text(&live.client, method, (name, &value), &deadline).await {
-            let message = format!("{method} could not be repeated after a reconnect: {}", error.message());
-            shared.diagnose(Diagnostic::warning("SUBSCRIPTION_LOST", message));
+        match send_text(&live.client, method, (name, &value), &deadline).await {
+            // What happened to it meanwhile was told to nobody.
+            Ok(()) if name == "uri" => listener(shared, live).resource_updated(&value),
+            Ok(()) => {}
+            Err(error) => {
+                let message =
+                    format!("{method} could not be repeated after a reconnect: {}", error.message());
+                shared.diagnose(Diagnostic::warning("SUBSCRIPTION_LOST", message));
+            }
         }
     }
 }
@@ -260,28 +280,30 @@ async fn keep_listening(shared: &Arc<Shared>, live: &Live) {
     let wishes = &shared.subscriptions;
     let mut wanted = wishes.wanted.subscribe();
     let mut failures = 0;
-    let mut missed_news = false;
+    // The lists of a new client are read anew in any case.
+    let mut gap = Gap::OfClient;
     // What an earlier client was told counts no more.
     wishes.met.send_replace(Met::default());
     loop {
         let (change, filter) = wishes.filter(&live.client);
         wanted.mark_unchanged();
         if filter.is_empty() {
+            acknowledged(shared, live, Gap::None, ListenFilter::default());
             wishes.met.send_replace(Met { up_to: change, ..Met::default() });
             if wanted.changed().await.is_err() {
                 return;
             }
             continue;
         }
-        if std::mem::take(&mut missed_news) {
-            announce_gap(shared, live, &filter);
-        }
-        let stream = open_stream(shared, live, change, filter);
-        let Some((end, lived)) = follow(shared, live, stream, &mut wanted).await else { continue };
-        missed_news = true;
+        let stream = open_stream(shared, live, (change, filter), gap);
+        let Some((end, lived)) = follow(shared, live, stream, &mut wanted).await else {
+            gap = Gap::None;
+            continue;
+        };
+        gap = Gap::OfStream;
         failures = failures_with(failures, lived);
         let Some(wait) = next_wait(&end, failures) else {
-            return give_up(shared, &end);
+            return give_up(shared, live, &end);
         };
         tokio::time::sleep(wait).await;
     }
@@ -310,7 +332,7 @@ async fn follow(
         }
         if change != stream.change {
             // There is no update: the new one opens before the old one closes (mcp:SUB-05).
-            let next = open_stream(shared, live, change, filter);
+            let next = open_stream(shared, live, (change, filter), Gap::None);
             settled(wishes, change).await;
             stream = next;
         }
@@ -323,17 +345,18 @@ async fn settled(wishes: &Subscriptions, change: u64) {
     let _ = tokio::time::timeout(Duration::from_secs(60), met.wait_for(|met| met.up_to >= change)).await;
 }
 
-fn open_stream(shared: &Arc<Shared>, live: &Live, change: u64, filter: ListenFilter) -> Stream {
+fn open_stream(shared: &Arc<Shared>, live: &Live, (change, filter): (u64, ListenFilter), gap: Gap) -> Stream {
     let (told, ended) = tokio::sync::oneshot::channel();
-    let (owner, client) = (Arc::clone(shared), Arc::clone(&live.client));
+    let (owner, live) = (Arc::clone(shared), live.clone());
     let patience = shared.settings.clocks.request;
     let task = tokio::spawn(async move {
-        let heard = Arc::clone(&owner);
+        let (heard, asked) = (Arc::clone(&owner), live.clone());
         let acknowledged = move |accepted: ListenFilter| {
-            let uris = accepted.uris.into_iter().collect();
+            let uris = accepted.uris.iter().cloned().collect();
+            acknowledged(&heard, &asked, gap, accepted);
             heard.subscriptions.met.send_replace(Met { up_to: change, uris, error: None });
         };
-        let end = client.listen(&filter, patience, acknowledged).await;
+        let end = live.client.listen(&filter, patience, acknowledged).await;
         owner.subscriptions.met.send_modify(|met| {
             if met.up_to < change {
                 *met = Met { up_to: change, uris: BTreeSet::new(), error: Some(error_of(&end)) };
@@ -369,7 +392,10 @@ pub(super) fn next_wait(end: &ListenEnd, failures: u32) -> Option<Duration> {
     }
 }
 
-fn give_up(shared: &Shared, end: &ListenEnd) {
+fn give_up(shared: &Arc<Shared>, live: &Live, end: &ListenEnd) {
+    // What changed since the last stream will never be told.
+    let (_, filter) = shared.subscriptions.filter(&live.client);
+    acknowledged(shared, live, Gap::OfStream, ListenFilter { uris: Vec::new(), ..filter });
     let message =
         format!("changes are no longer announced ({}); lists are read anew by age", error_of(end).message());
     shared.diagnose(Diagnostic::info("LISTEN_ENDED", message));
@@ -378,18 +404,49 @@ fn give_up(shared: &Shared, end: &ListenEnd) {
     });
 }
 
-/// What was missed while nobody listened is not told again: everything counts as changed (mcp:SUB-12).
-fn announce_gap(shared: &Arc<Shared>, live: &Live, filter: &ListenFilter) {
-    let listener = ClientListener { shared: Arc::clone(shared), generation: live.generation };
+/// What nobody was told of before a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    /// Nothing: it takes the place of another one.
+    None,
+    /// What happened since the last stream.
+    OfStream,
+    /// What happened to resources since the last client.
+    OfClient,
+}
+
+/// Takes what a server agrees to tell. What was missed while nobody listened is not told again: everything that the
+/// stream covers counts as changed (mcp:SUB-12), now that what follows is heard. Subscriptions that it leaves out are
+/// lost, which is told (mcp:SUB-03).
+fn acknowledged(shared: &Arc<Shared>, live: &Live, gap: Gap, accepted: ListenFilter) {
+    let listener = listener(shared, live);
     for (kind, on) in [
-        (ListKind::Tools, filter.tools),
-        (ListKind::Prompts, filter.prompts),
-        (ListKind::Resources, filter.resources),
+        (ListKind::Tools, accepted.tools),
+        (ListKind::Prompts, accepted.prompts),
+        (ListKind::Resources, accepted.resources),
     ] {
-        if on {
+        if on && gap == Gap::OfStream {
             listener.list_changed(kind);
         }
     }
+    let (kept, lost) = shared.subscriptions.agree(&accepted.uris.into_iter().collect());
+    if gap != Gap::None {
+        kept.iter().for_each(|uri| listener.resource_updated(uri));
+    }
+    if !lost.is_empty() {
+        let shown: Vec<String> = lost.iter().take(5).map(|uri| clean_str_lossy(uri)).collect();
+        let message = format!(
+            "the server tells no more of {} subscribed resources ({}{})",
+            lost.len(),
+            shown.join(", "),
+            if lost.len() > shown.len() { " …" } else { "" },
+        );
+        shared.diagnose(Diagnostic::warning("SUBSCRIPTION_LOST", message));
+    }
+}
+
+fn listener(shared: &Arc<Shared>, live: &Live) -> ClientListener {
+    ClientListener { shared: Arc::clone(shared), generation: live.generation }
 }
 
 #[cfg(test)]
@@ -406,6 +463,7 @@ mod tests {
         assert!(after(25) >= MOST_FAILURES, "D5");
     }
 
+    /// mcp:SUB-10 mcp:SUB-17
     #[test]
     fn d5_listening_has_its_own_back_off_and_gives_up() {
         let lost = || ListenEnd::Lost(McpError::new(ErrorCode::ConnectionLost, "gone"));
@@ -422,5 +480,29 @@ mod tests {
             None,
             "a stream that is closed every 25 s"
         );
+    }
+
+    /// mcp:SUB-03 mcp:SUB-12
+    #[test]
+    fn sub_03_12_what_a_server_agrees_to_is_compared_with_what_it_agreed_to_before() {
+        let set = |uris: &[&str]| uris.iter().map(|uri| (*uri).to_owned()).collect::<BTreeSet<_>>();
+        let wishes = Subscriptions::default();
+        for uri in ["a", "b", "c"] {
+            wishes.wish(uri, true).unwrap();
+        }
+        let none: Vec<String> = Vec::new();
+        assert_eq!(
+            wishes.agree(&set(&["a", "b"])),
+            (none.clone(), none.clone()),
+            "new ones are told by nobody else"
+        );
+        assert_eq!(wishes.agree(&set(&["a", "c", "foreign"])), (vec!["a".to_owned()], vec!["b".to_owned()]));
+        wishes.wish("a", false).unwrap();
+        assert_eq!(
+            wishes.agree(&set(&[])),
+            (none.clone(), vec!["c".to_owned()]),
+            "what was given up is not lost"
+        );
+        assert_eq!(wishes.agree(&set(&[])), (none.clone(), none));
     }
 }
