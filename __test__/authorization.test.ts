@@ -700,12 +700,19 @@ describe('tokens', () => {
     );
   });
 
-  test('G12 A-9 mcp:AUTH-58 mcp:AUTH-59 mcp:AUTH-60 a step up asks for the union, and a server that is never content is asked no further', async () => {
+  test('G12 A-9 AUTH-58 AUTH-59 AUTH-60 mcp:AUTH-58 mcp:AUTH-59 mcp:AUTH-60 mcp:TOOL-21 a step up asks for the union, and a server that is never content is asked no further', async () => {
     const world = await authorizationWorld({ callScope: 'write', challenge: () => 'Bearer scope="read"' });
     await inWorld(world, async (manager) => {
       await manager.connect('w');
+      await manager.listTools();
+      const lists = () => world.mcpHits.filter(({ body }) => body.includes('"tools/list"')).length;
+      const [before, changed] = [lists(), nextEvent(manager, 'toolsChanged')];
       await call(manager);
       expect(world.at('/authorize').map(({ query }) => query.get('scope'))).toEqual(['read', 'read write']);
+      // Who may do more may be shown more.
+      await changed;
+      await manager.listTools();
+      expect(lists(), 'mcp:TOOL-21').toBeGreaterThan(before);
     });
     const never = await authorizationWorld({
       challenge: () => 'Bearer scope="read"',

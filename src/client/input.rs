@@ -6,19 +6,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 
-use super::inbound::ServerListener;
+use super::inbound::{ListKind, ServerListener};
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, QuestionKind};
 use crate::json_scan::{self, MAX_DEPTH};
 use crate::protocol::capability::ClientFeatures;
 use crate::protocol::elicitation::{AskedUrl, FormSchema, asks_for_secret, check_url, warnings};
 use crate::protocol::sampling;
+use crate::protocol::version::ProtocolVersion;
 use crate::runtime::lock;
 use crate::unicode::{self, Mode, clean_str_lossy};
 
@@ -106,6 +107,8 @@ pub struct InputDesk {
     listener: Arc<dyn ServerListener>,
     features: ClientFeatures,
     settings: InputSettings,
+    /// What is spoken, once that is agreed on.
+    version: OnceLock<ProtocolVersion>,
     /// Visits whose end is awaited, by `elicitationId`.
     visits: Mutex<HashMap<String, Vec<Arc<Notify>>>>,
     /// Why the conversation has ended, once it has.
@@ -135,6 +138,7 @@ impl InputDesk {
             listener,
             features,
             settings,
+            version: OnceLock::new(),
             visits: Mutex::default(),
             ended: watch::Sender::new(None),
             open: AtomicUsize::new(0),
@@ -144,6 +148,19 @@ impl InputDesk {
     /// What was declared.
     pub fn features(&self) -> ClientFeatures {
         self.features
+    }
+
+    /// The revision that both sides speak was agreed on.
+    pub fn agreed(&self, version: ProtocolVersion) {
+        let _ = self.version.set(version);
+    }
+
+    /// Somebody has logged in, with more rights or as somebody else: what the server lists may be other things now
+    /// (mcp:TOOL-21).
+    pub fn logged_in(&self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            self.listener.list_changed(kind);
+        }
     }
 
     /// The limits.
@@ -301,8 +318,9 @@ impl InputDesk {
             .await
             .map_err(|_| Refusal::Rejected("User rejected sampling request".to_owned()))?;
         let fits = serde_json::from_str(&answer).map_err(|_| "it is not JSON".to_owned());
-        match fits.and_then(|value| sampling::check_answer(&value)) {
-            Ok(()) => Ok(answer),
+        let version = self.version.get().copied().unwrap_or(ProtocolVersion::LEGACY[0]);
+        match fits.and_then(|value| sampling::check_answer(&value, version)) {
+            Ok(changed) => Ok(changed.map_or(answer, |changed| changed.to_string())),
             Err(why) => {
                 let message = format!("the answer of onSampling was not sent: {why}");
                 self.listener.misbehaved("SAMPLING_ANSWER_INVALID", message);

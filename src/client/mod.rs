@@ -191,6 +191,7 @@ impl Client {
             {
                 return reply;
             }
+            self.desk().logged_in();
         }
     }
 

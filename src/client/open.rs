@@ -138,6 +138,7 @@ struct Talk<'a> {
 impl Talk<'_> {
     fn into_client(self, negotiated: Negotiated) -> Client {
         let Opening { server, transport, tables, introduction, .. } = self.opening;
+        tables.input.agreed(negotiated.version);
         Client {
             server: Arc::clone(server),
             transport: Arc::clone(transport),

@@ -55,6 +55,10 @@ impl FormSchema {
             None | Some(Value::Null) => Vec::new(),
             Some(list) => texts(list).ok_or("required is not a list of names")?,
         };
+        // Nothing that a person says could fit.
+        if let Some(name) = required.iter().find(|name| !properties.contains_key(*name)) {
+            return Err(format!("\"{name}\" is required and is not among the properties"));
+        }
         Ok(Self { fields: fields.collect::<Result<_, _>>()?, required })
     }
 
@@ -106,7 +110,12 @@ impl FormSchema {
 fn read_field(name: &str, field: &Value) -> Result<Field, String> {
     let outside = |why: &str| format!("the property \"{name}\" {why}");
     let object = field.as_object().ok_or_else(|| outside("is not a schema"))?;
-    let kind = match (options(object, "oneOf"), object.get("type").and_then(Value::as_str)) {
+    let choices = options(object, "oneOf");
+    // Choices that cannot be read are none that an answer could be compared with.
+    if choices.is_none() && ["enum", "oneOf", "anyOf"].iter().any(|name| object.contains_key(*name)) {
+        return Err(outside("has choices that are no texts"));
+    }
+    let kind = match (choices, object.get("type").and_then(Value::as_str)) {
         (Some(options), None | Some("string")) => FieldKind::Choice(options),
         (None, Some("string")) => FieldKind::Text {
             shortest: count(object, "minLength"),
@@ -274,6 +283,7 @@ mod tests {
         FormSchema::read(&schema.to_string()).unwrap()
     }
 
+    /// mcp:ELI-11
     #[test]
     fn eli_11_defaults_fill_what_is_left_out() {
         let form = form(
@@ -295,6 +305,7 @@ mod tests {
         );
     }
 
+    /// mcp:ELI-09 mcp:ELI-10 mcp:ELI-12
     #[test]
     fn eli_01_content_is_checked() {
         let form = form(
@@ -333,6 +344,7 @@ mod tests {
         }
     }
 
+    /// mcp:ELI-14
     #[test]
     fn eli_14_schemas_outside_of_the_subset() {
         for schema in [
@@ -344,6 +356,12 @@ mod tests {
             json!({"type": "object", "properties": {"a": true}}),
             json!({"type": "object", "properties": {"a": {"type": ["string", "null"]}}}),
             json!({"type": "object", "properties": {}, "required": "a"}),
+            json!({"type": "object", "properties": {}, "required": ["a"]}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "enum": [1, 2]}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "enum": "x"}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "oneOf": [{"title": "Red"}]}}}),
+            json!({"type": "object", "properties": {"a": {"type": "integer", "enum": [1, 2]}}}),
+            json!({"type": "object", "properties": {"a": {"type": "integer", "enum": ["1", "2"]}}}),
         ] {
             assert!(FormSchema::read(&schema.to_string()).is_err(), "{schema}");
         }
@@ -365,6 +383,7 @@ mod tests {
         }
     }
 
+    /// mcp:ELI-25
     #[test]
     fn b_155_eli_25_addresses_to_look_at_twice() {
         for (text, expected) in [
@@ -380,6 +399,7 @@ mod tests {
         }
     }
 
+    /// mcp:ELI-32
     #[test]
     fn eli_02_only_https_or_this_machine() {
         for (text, host) in [

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::version::ProtocolVersion;
+
 /// Checks the parameters of `sampling/createMessage` (mcp:SAMP-02, 03, 08, 09).
 ///
 /// # Errors
@@ -33,14 +35,17 @@ fn check_message<'a>(message: &'a Value, open: &[&str]) -> Result<Vec<&'a str>, 
     let blocks = blocks(message.get("content")).ok_or("a message has no content")?;
     let of_type = |kind: &'static str| blocks.iter().filter(move |block| type_of(block) == kind);
     let text = |block: &'a Map<String, Value>, name: &str| block.get(name).and_then(Value::as_str);
-    let results: Vec<&str> = of_type("tool_result").filter_map(|block| text(block, "toolUseId")).collect();
+    let named = |kind, name, why: &str| {
+        of_type(kind).map(|block| text(block, name).ok_or(why.to_owned())).collect::<Result<Vec<&str>, _>>()
+    };
+    let results = named("tool_result", "toolUseId", "a tool_result names no tool_use")?;
     if !results.is_empty() && (role != "user" || results.len() != blocks.len()) {
         return Err("a message mixes tool_result with other content".to_owned());
     }
     if open.iter().any(|id| !results.contains(id)) {
         return Err("a tool_use has no tool_result".to_owned());
     }
-    Ok(of_type("tool_use").filter_map(|block| text(block, "id")).collect())
+    named("tool_use", "id", "a tool_use has no id")
 }
 
 fn type_of(block: &Map<String, Value>) -> &str {
@@ -55,11 +60,12 @@ fn blocks(content: Option<&Value>) -> Option<Vec<&Map<String, Value>>> {
     }
 }
 
-/// Checks what the host answers: a `CreateMessageResult` (mcp:SAMP-10, 11).
+/// Checks what the host answers: a `CreateMessageResult` of the revision that is spoken (mcp:SAMP-10, 11). Before
+/// 2025-11-25 the content is one block, so that a list of one is taken apart: then the answer to send.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn check_answer(answer: &Value) -> Result<(), String> {
+pub fn check_answer(answer: &Value, version: ProtocolVersion) -> Result<Option<Value>, String> {
     let object = answer.as_object().ok_or("it is not an object")?;
     if !matches!(object.get("role").and_then(Value::as_str), Some("user" | "assistant")) {
         return Err("its role is neither user nor assistant".to_owned());
@@ -68,10 +74,31 @@ pub fn check_answer(answer: &Value) -> Result<(), String> {
         return Err("it names no model".to_owned());
     }
     let blocks = blocks(object.get("content")).ok_or("its content is no block or list of blocks")?;
-    if blocks.iter().any(|block| type_of(block).is_empty()) {
-        return Err("a block of its content has no type".to_owned());
+    let known = block_types(version);
+    if let Some(block) = blocks.iter().find(|block| !known.contains(&type_of(block))) {
+        let kind = type_of(block);
+        return Err(format!("its content has a block of type \"{kind}\", which {version} does not know"));
     }
-    Ok(())
+    if version >= ProtocolVersion::V2025_11_25 || !object.get("content").is_some_and(Value::is_array) {
+        return Ok(None);
+    }
+    let [block] = blocks.as_slice() else {
+        return Err(format!("its content has {} blocks, and {version} takes one", blocks.len()));
+    };
+    let mut single = object.clone();
+    single.insert("content".to_owned(), Value::Object((*block).clone()));
+    Ok(Some(Value::Object(single)))
+}
+
+/// Types of content that a message may have.
+fn block_types(version: ProtocolVersion) -> &'static [&'static str] {
+    match version {
+        ProtocolVersion::V2024_11_05 => &["text", "image"],
+        ProtocolVersion::V2025_03_26 | ProtocolVersion::V2025_06_18 => &["text", "image", "audio"],
+        ProtocolVersion::V2025_11_25 | ProtocolVersion::V2026_07_28 => {
+            &["text", "image", "audio", "tool_use", "tool_result"]
+        }
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +110,7 @@ mod tests {
         json!({"messages": messages, "maxTokens": 10})
     }
 
+    /// mcp:SAMP-02 mcp:SAMP-03 mcp:SAMP-08 mcp:SAMP-09 mcp:SAMP-11
     #[test]
     fn samp_02_to_09_requests() {
         let text = json!({"type": "text", "text": "hi"});
@@ -111,17 +139,46 @@ mod tests {
                 request(&json!([{"role": "assistant", "content": call}, {"role": "user", "content": text}])),
             ),
             ("SAMP-09", request(&json!([{"role": "assistant", "content": call}]))),
+            (
+                "SAMP-08",
+                request(
+                    &json!([{"role": "user", "content": [{"type": "tool_result", "content": []}, text]}]),
+                ),
+            ),
+            (
+                "SAMP-09",
+                request(&json!([{"role": "assistant", "content": {"type": "tool_use", "name": "t"}}])),
+            ),
         ] {
             assert!(check_request(&bad, false).is_err(), "{row} {bad}");
         }
         assert!(check_request(&json!({"messages": [], "maxTokens": 1, "tools": []}), true).is_ok());
     }
 
+    /// mcp:SAMP-10 mcp:SAMP-11
     #[test]
-    fn samp_10_answers() {
+    fn samp_10_11_answers_fit_the_revision() {
+        use ProtocolVersion::{V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28};
         let text = json!({"type": "text", "text": "hi"});
-        assert!(check_answer(&json!({"role": "assistant", "content": text, "model": "m"})).is_ok());
-        assert!(check_answer(&json!({"role": "assistant", "content": [text], "model": "m"})).is_ok());
+        let sound = json!({"type": "audio", "data": "AA==", "mimeType": "audio/wav"});
+        let call = json!({"type": "tool_use", "id": "1", "name": "t", "input": {}});
+        let of = |content: &Value| json!({"role": "assistant", "content": content, "model": "m"});
+        for version in [V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28] {
+            assert_eq!(check_answer(&of(&text), version), Ok(None));
+        }
+        for (content, version, sent) in [
+            (json!([text]), V2025_11_25, Some(None)),
+            (json!([text, call]), V2026_07_28, Some(None)),
+            (json!([text]), V2025_06_18, Some(Some(of(&text)))),
+            (json!([text, text]), V2025_06_18, None),
+            (json!([]), V2025_06_18, None),
+            (call.clone(), V2025_06_18, None),
+            (sound.clone(), V2025_06_18, Some(None)),
+            (sound, V2024_11_05, None),
+            (json!({"type": "hologram"}), V2026_07_28, None),
+        ] {
+            assert_eq!(check_answer(&of(&content), version).ok(), sent, "{content} {version}");
+        }
         for bad in [
             json!(null),
             json!({"role": "assistant", "content": text}),
@@ -129,7 +186,7 @@ mod tests {
             json!({"role": "assistant", "content": "hi", "model": "m"}),
             json!({"role": "assistant", "content": [{}], "model": "m"}),
         ] {
-            assert!(check_answer(&bad).is_err(), "{bad}");
+            assert!(check_answer(&bad, V2026_07_28).is_err(), "{bad}");
         }
     }
 }

@@ -154,6 +154,10 @@ fn read_inputs(requests: Option<&str>, state: Option<&str>) -> Result<InputRequi
     if let Some(requests) = requests {
         inputs = read_input_requests(requests)?;
     }
+    // Asked again without an answer, the server would be where it was.
+    if inputs.is_empty() && state.is_none() {
+        return Err("asks for no input and has no requestState");
+    }
     Ok(InputRequired { requests: inputs, state: state.map(str::to_owned) })
 }
 

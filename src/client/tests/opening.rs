@@ -170,6 +170,7 @@ async fn meta_01_every_request_of_the_stateless_era_says_who_asks() {
     assert_eq!(last.version, Some(ProtocolVersion::V2026_07_28), "HDR-01");
 }
 
+/// mcp:TOOL-23
 #[tokio::test(start_paused = true)]
 async fn hdr_08_25_arguments_are_mirrored_below_every_path() {
     let mut stage = Stage::new(&[]);

@@ -11,6 +11,7 @@ async fn answer(stage: &mut Stage, id: &str) -> Value {
     heard.0
 }
 
+/// mcp:ELI-05
 #[tokio::test(start_paused = true)]
 async fn eli_01_f9_a_form_inside_a_call_stops_its_clock() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -34,6 +35,7 @@ async fn eli_01_f9_a_form_inside_a_call_stops_its_clock() {
     running.await.unwrap().unwrap();
 }
 
+/// mcp:ELI-01 mcp:ELI-08 mcp:SAMP-01
 #[tokio::test(start_paused = true)]
 async fn pro_04_b_160_what_was_not_declared_is_refused() {
     let mut stage = Stage::new(&[]);
@@ -51,6 +53,7 @@ async fn pro_04_b_160_what_was_not_declared_is_refused() {
     assert_eq!(answer(&mut stage, "r").await["result"]["roots"][0]["uri"], "file:///home/x", "PRO-10");
 }
 
+/// mcp:ELI-03 mcp:ELI-09 mcp:ELI-11 mcp:ELI-12
 #[tokio::test(start_paused = true)]
 async fn eli_01_b_158_answers_are_checked_and_filled() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -81,6 +84,7 @@ async fn eli_01_b_158_answers_are_checked_and_filled() {
     );
 }
 
+/// mcp:ELI-14 mcp:ELI-20 mcp:ELI-25 mcp:ELI-32
 #[tokio::test(start_paused = true)]
 async fn eli_02_14_b_155_unsafe_addresses_and_wild_forms_reach_nobody() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -188,6 +192,7 @@ async fn b_093_a_flood_of_questions_is_bounded() {
     assert_eq!(open, 32);
 }
 
+/// mcp:SAMP-02 mcp:SAMP-10 mcp:SAMP-12
 #[tokio::test(start_paused = true)]
 async fn pro_12_sampling_both_ways() {
     let mut stage = Stage::new(&[QuestionKind::Sampling]);
@@ -232,6 +237,7 @@ fn visits(ids: &[&str]) -> Value {
     json!({ "elicitations": list })
 }
 
+/// mcp:ELI-27 mcp:ELI-28 mcp:ELI-29
 #[tokio::test(start_paused = true)]
 async fn cal_01_a_visit_is_asked_for_once_and_the_call_repeated() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -279,6 +285,7 @@ async fn cal_01_at_most_three_repetitions() {
     assert_eq!(started.elapsed().as_secs(), 77, "2 + 15 + 60 s");
 }
 
+/// mcp:ELI-29
 #[tokio::test(start_paused = true)]
 async fn cal_01_a_declined_visit_ends_the_call() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -291,6 +298,7 @@ async fn cal_01_a_declined_visit_ends_the_call() {
     assert!(stage.questions.try_recv().is_err(), "the second one is not asked for");
 }
 
+/// mcp:ELI-29
 #[tokio::test(start_paused = true)]
 async fn eli_29_without_the_capability_it_is_just_an_error() {
     let mut stage = Stage::new(&[]);
@@ -317,6 +325,7 @@ async fn eli_04_closing_withdraws_questions_and_answers_cancel() {
     assert_eq!(running.await.unwrap().unwrap_err().code(), ErrorCode::ManagerClosed);
 }
 
+/// mcp:TASKL-01 mcp:TASKL-10 mcp:TASKL-15
 #[tokio::test(start_paused = true)]
 async fn taskl_15_a_form_that_runs_as_a_task_of_ours() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -373,6 +382,7 @@ async fn taskl_15_a_form_that_runs_as_a_task_of_ours() {
     client.close(crate::transport::CloseMode::Fast, McpError::new(ErrorCode::ManagerClosed, "bye")).await;
 }
 
+/// mcp:TASKL-15
 #[tokio::test(start_paused = true)]
 async fn taskl_15_tasks_of_ours_are_bounded() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);

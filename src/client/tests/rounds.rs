@@ -12,6 +12,7 @@ fn elicit(params: &Value) -> Value {
     json!({"method": "elicitation/create", "params": params})
 }
 
+/// mcp:MRTR-02 mcp:MRTR-04 mcp:MRTR-06 mcp:MRTR-07 mcp:MRTR-09 mcp:MRTR-15 mcp:MRTR-16
 #[tokio::test(start_paused = true)]
 async fn mrtr_02_to_15_a_round_is_gathered_and_the_call_repeated() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation, QuestionKind::Sampling]);
@@ -58,6 +59,7 @@ async fn mrtr_02_to_15_a_round_is_gathered_and_the_call_repeated() {
     assert_eq!(running.await.unwrap().unwrap()["content"], json!([]));
 }
 
+/// mcp:MRTR-08 mcp:MRTR-12
 #[tokio::test(start_paused = true)]
 async fn mrtr_08_other_calls_carry_nothing_of_a_round() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -78,6 +80,7 @@ async fn mrtr_08_other_calls_carry_nothing_of_a_round() {
     asking.await.unwrap().unwrap();
 }
 
+/// mcp:ELI-08 mcp:MRTR-11 mcp:MRTR-12
 #[tokio::test(start_paused = true)]
 async fn m1_without_anybody_to_ask_the_server_hears_so_at_once() {
     let mut stage = Stage::new(&[]);
@@ -92,6 +95,7 @@ async fn m1_without_anybody_to_ask_the_server_hears_so_at_once() {
     assert_eq!(running.await.unwrap().unwrap_err().code(), ErrorCode::ElicitationDeclined);
 }
 
+/// mcp:MRTR-13
 #[tokio::test(start_paused = true)]
 async fn mrtr_13_rounds_are_counted() {
     let settings = InputSettings { max_rounds: 3, ..InputSettings::default() };
@@ -106,6 +110,7 @@ async fn mrtr_13_rounds_are_counted() {
     stage.peer.expect_silence(Duration::from_secs(60)).await;
 }
 
+/// mcp:MRTR-03
 #[tokio::test(start_paused = true)]
 async fn mrtr_03_a_state_alone_is_polled_with_pauses() {
     let mut stage = Stage::new(&[]);
@@ -124,6 +129,7 @@ async fn mrtr_03_a_state_alone_is_polled_with_pauses() {
     running.await.unwrap().unwrap();
 }
 
+/// mcp:MRTR-01 mcp:MRTR-10 mcp:MRTR-11 mcp:TASK-03
 #[tokio::test(start_paused = true)]
 async fn mrtr_01_10_what_cannot_be_read_is_an_error() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
@@ -131,6 +137,7 @@ async fn mrtr_01_10_what_cannot_be_read_is_an_error() {
     for (method, result) in [
         ("tools/list", ask(&json!({"a": {"method": "roots/list"}}), None)),
         ("tools/call", json!({"resultType": "input_required"})),
+        ("tools/call", ask(&json!({}), None)),
         ("tools/call", json!({"resultType": "surprise"})),
         ("tools/call", json!({"resultType": "task", "taskId": "1"})),
         (
@@ -165,6 +172,7 @@ async fn a_cancelled_call_withdraws_its_question() {
     stage.peer.expect_silence(Duration::from_secs(1)).await;
 }
 
+/// mcp:EXT-04
 #[tokio::test(start_paused = true)]
 async fn era_08_a_request_is_repeated_once_at_a_supported_version() {
     let mut stage = Stage::new(&[]);

@@ -27,6 +27,7 @@ fn of_stream(heard: &Heard, params: Value) -> Value {
     params
 }
 
+/// mcp:SUB-01 mcp:SUB-03 mcp:SUB-04 mcp:SUB-08 mcp:SUB-15
 #[tokio::test(start_paused = true)]
 async fn sub_01_to_08_a_stream_from_its_opening_to_its_end() {
     let mut stage = Stage::new(&[]);
@@ -50,6 +51,7 @@ async fn sub_01_to_08_a_stream_from_its_opening_to_its_end() {
     assert!(matches!(task.await.unwrap(), ListenEnd::Graceful));
 }
 
+/// mcp:SUB-07 mcp:SUB-09 mcp:SUB-15 mcp:SUB-17
 #[tokio::test(start_paused = true)]
 async fn sub_07_09_15_17_other_ends() {
     let mut stage = Stage::new(&[]);
