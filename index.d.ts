@@ -1066,7 +1066,7 @@ export interface Tool {
     /** Who may call the tool: the model, the server's own app, or both. */
     visibility: ('model' | 'app')[];
   };
-  /** Icons of the tool; never fetched here. */
+  /** Icons of the tool: `https` without a user name, or PNG, JPEG and WebP by `data:`. Never fetched here. */
   icons?: JsonObject[];
 }
 
@@ -1340,7 +1340,7 @@ export interface CallOptions {
   maxTotalTimeoutMs?: number;
   /** Called with each progress report of this very call; never after it settled. */
   onProgress?: (p: {
-    /** How far it is; grows with each report. */
+    /** How far it is; grows with each report, and may begin anew after a question of the server was answered. */
     progress: number;
     /** How far it goes, if known. */
     total?: number;
@@ -1507,7 +1507,7 @@ export interface McpManagerEvents {
   promptsChanged: [{ server: string }];
   /** A server's resources changed. */
   resourcesChanged: [{ server: string }];
-  /** A subscribed resource changed. */
+  /** A subscribed resource changed, or may have while its server could not tell (after a reconnect). */
   resourceUpdated: [{ server: string; uri: string }];
   /** A line of a server's standard error, or a log message of the protocol. */
   log: [{ server: string; source: 'stderr' | 'protocol'; level: string; logger?: string; data: Json }];

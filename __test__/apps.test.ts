@@ -49,7 +49,7 @@ const call = (manager: McpManager, tool: string, app?: string) =>
   manager.callTool({ server: 'maps', tool }, {}, { app });
 
 describe('what servers say of views', () => {
-  test('APP-02 APP-06 of tools, also in the older form', async () => {
+  test('mcp:APP-02 mcp:APP-06 of tools, also in the older form', async () => {
     await withMaps({}, async (manager) => {
       const tools = new Map((await manager.listTools()).map((tool) => [tool.mcpInfo.toolName, tool]));
       expect(tools.get('show')).toMatchObject({
@@ -61,7 +61,7 @@ describe('what servers say of views', () => {
     });
   });
 
-  test('APP-05 APP-06 of resources, of their contents and of results', async () => {
+  test('mcp:APP-05 mcp:APP-06 of resources, of their contents and of results', async () => {
     await withMaps({}, async (manager) => {
       const view = (await manager.listResources()).find(({ uri }) => uri === UI);
       expect(view).toMatchObject({ mimeType: VIEW, meta: { ui: { csp: CSP, prefersBorder: true } } });
@@ -79,7 +79,7 @@ describe('what servers say of views', () => {
     });
   });
 
-  test('APP-01 EXT-01 a host that renders views says so, no other does', async () => {
+  test('mcp:APP-01 mcp:EXT-01 a host that renders views says so, no other does', async () => {
     const declared = (server: McpServer) =>
       (server.server.getClientCapabilities() as { extensions?: object } | undefined)?.extensions;
     await withMaps({}, async (_, server) => expect(declared(server)).toBeUndefined());
@@ -88,7 +88,7 @@ describe('what servers say of views', () => {
     );
   });
 
-  test('APP-02 a view of another type is refused where views are rendered', async () => {
+  test('mcp:APP-02 a view of another type is refused where views are rendered', async () => {
     await withMaps({ apps: true }, async (manager) => {
       expect((await manager.readResource('maps', UI))[0].text).toBe('<p>map</p>');
       const error = await caught(manager.readResource('maps', 'ui://maps/page.html'));
@@ -101,7 +101,7 @@ describe('what servers say of views', () => {
 });
 
 describe('who may call', () => {
-  test('APP-03 what is for apps alone is not offered to a model, and not called for it', async () => {
+  test('mcp:APP-03 what is for apps alone is not offered to a model, and not called for it', async () => {
     await withMaps({}, async (manager) => {
       expect(names(await manager.listTools())).toEqual(['ask', 'old', 'plain', 'show']);
       expect(names(await manager.searchTools('set_zoom'))).toEqual([]);
@@ -119,7 +119,7 @@ describe('who may call', () => {
     });
   });
 
-  test('APP-04 an app calls what its own server offers to it, and nothing else', async () => {
+  test('mcp:APP-04 an app calls what its own server offers to it, and nothing else', async () => {
     await withMaps({}, async (manager) => {
       await manager.addSdkServer('other', maps() as unknown as SdkServer);
       expect(names(await manager.listTools({ server: 'maps', app: true }))).toEqual([
@@ -143,7 +143,7 @@ describe('who may call', () => {
     });
   });
 
-  test('APP-07 a call of an app passes permission as ever', async () => {
+  test('mcp:APP-07 a call of an app passes permission as ever', async () => {
     const onPermission = vi.fn<NonNullable<McpManagerOptions['onPermission']>>(() => ({ behavior: 'deny' }));
     await withMaps({ permissions: {}, onPermission }, async (manager) => {
       expect(await caught(call(manager, 'set_zoom', 'maps'))).toMatchObject({ code: 'PERMISSION_DENIED' });

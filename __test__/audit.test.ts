@@ -21,7 +21,7 @@ const modern = (...flags: string[]) => ({
 const secret = 'value-of-the-environment';
 const args = { text: `say ${secret}`, apiToken: 'abc', nested: [{ password: 'x', n: 1 }] };
 
-test('SEC-07 arguments are written only when asked for, without secrets', async () => {
+test('SEC-07 mcp:TOOL-18 arguments are written only when asked for, without secrets', async () => {
   const servers = { s: { ...faulty(), env: { SOME_KEY: secret } } };
   for (const auditArguments of [undefined, true]) {
     const events = await audited({ servers, auditArguments }, async (manager) => {

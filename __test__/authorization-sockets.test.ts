@@ -23,7 +23,7 @@ function overSocket<T>(
 
 const upgrades = (world: World) => world.mcpHits.filter(({ headers }) => headers.upgrade === 'websocket');
 
-test('WS-01 OAU-01 a 401 to the upgrade leads to a login, and the token goes with the next one', async () => {
+test('WS-01 OAU-01 mcp:CUST-06 mcp:CUST-07 a 401 to the upgrade leads to a login, and the token goes with the next one', async () => {
   const world = await authorizationWorld();
   await overSocket(world, async (manager) => {
     expect(await manager.connect('w')).toMatchObject({ state: 'connected', tokenStorage: 'memory' });

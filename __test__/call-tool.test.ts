@@ -147,7 +147,7 @@ describe('answers', () => {
 });
 
 describe('failures of a tool', () => {
-  test('CAL-02 K9 TOOL_ERROR carries the whole result', async () => {
+  test('CAL-02 K9 mcp:TOOL-09 TOOL_ERROR carries the whole result', async () => {
     await withFaulty([], async (manager) => {
       const error = await caught(manager.callTool('mcp__s__fail'));
       expect(error).toMatchObject({ code: 'TOOL_ERROR', name: 'McpToolCallError', server: 's' });
@@ -197,7 +197,7 @@ describe('failures of a tool', () => {
     );
   });
 
-  test('mcp:BASE-09 RPC_ERROR keeps code and data, its text is cleaned', async () => {
+  test('mcp:BASE-09 mcp:TOOL-10 RPC_ERROR keeps code and data, its text is cleaned', async () => {
     await withFaulty([], async (manager) => {
       const error = await caught(manager.callTool('mcp__s__rpc-error'));
       expect(error).toMatchObject({
@@ -420,7 +420,7 @@ describe('cancelling', () => {
 });
 
 describe('clocks', () => {
-  test('PRO-06 F-005 silence: TIMEOUT of kind idle, the server is told once, the rest goes on', async () => {
+  test('PRO-06 F-005 mcp:TOOL-18 silence: TIMEOUT of kind idle, the server is told once, the rest goes on', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--late', '--notes', file], async (manager) => {
       await manager.connect('s');

@@ -13,7 +13,7 @@ import {
 } from './harness';
 
 describe('pages', () => {
-  test('PRO-09 J13 J15 every list is read to its end, an empty cursor is a cursor', async () => {
+  test('PRO-09 J13 J15 mcp:PRM-03 every list is read to its end, an empty cursor is a cursor', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--pages', '--notes', file], async (manager) => {
       await manager.connect('s');
@@ -111,7 +111,7 @@ describe('the kept list', () => {
     );
   });
 
-  test('TOL-03 list_changed: an event, and the next list has the new tool', async () => {
+  test('TOL-03 mcp:TOOL-19 list_changed: an event, and the next list has the new tool', async () => {
     await withFaulty([], async (manager) => {
       await manager.connect();
       await manager.listTools();
@@ -138,7 +138,7 @@ describe('the kept list', () => {
     });
   });
 
-  test('F-030 ten thousand list_changed cause few fetches', async () => {
+  test('F-030 mcp:TOOL-19 ten thousand list_changed cause few fetches', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
       await manager.connect();

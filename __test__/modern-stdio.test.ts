@@ -98,7 +98,7 @@ describe('the stateless era over standard input and output', () => {
     });
   });
 
-  test('mcp:META-05 mcp:META-10 mcp:META-14 every request says what the host can do, and callers cannot say otherwise', async () => {
+  test('mcp:META-10 mcp:META-05 mcp:META-14 every request says what the host can do, and callers cannot say otherwise', async () => {
     const key = 'io.modelcontextprotocol/';
     const meta = async (manager: McpManager): Promise<Record<string, unknown>> =>
       jsonOf(
@@ -163,7 +163,7 @@ describe('the stateless era over standard input and output', () => {
     });
   });
 
-  test('mcp:META-06 PRO-11 the log level travels with requests', async () => {
+  test('PRO-11 mcp:META-06 mcp:LOG-02 the log level travels with requests', async () => {
     await withModern([], async (manager) => {
       expect(textOf(await manager.callTool('mcp__s__log'))).toBe('silent');
       await manager.setLogLevel('s', 'info');
@@ -322,7 +322,7 @@ describe('questions inside a call', () => {
     }
   });
 
-  test('MRTR-13 a server that never stops asking', async () => {
+  test('mcp:MRTR-13 a server that never stops asking', async () => {
     await withModern(
       [],
       async (manager) => {
@@ -354,7 +354,7 @@ describe('questions inside a call', () => {
 });
 
 describe('listening', () => {
-  test('SUB-01 changes of lists are heard over one stream', async () => {
+  test('mcp:SUB-01 mcp:SUB-06 changes of lists are heard over one stream', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withModern(['--notes', file], async (manager) => {
       await eventually(() => notes(file).some(({ method }) => method === 'subscriptions/listen'));
@@ -367,7 +367,7 @@ describe('listening', () => {
     });
   });
 
-  test('RES-02 mcp:SUB-05 mcp:STDIO-11 a subscription, its end, and its return after a restart', async () => {
+  test('RES-02, mcp:STDIO-11 mcp:SUB-05 mcp:SUB-11 a subscription, its end, and its return after a restart', async () => {
     const file = join(temporaryDirectory(), 'notes');
     const streams = (): string[][] =>
       notes(file)
@@ -394,7 +394,7 @@ describe('listening', () => {
     });
   });
 
-  test('D5, SUB-17 a server that does not listen is left alone, and stays connected', async () => {
+  test('D5, mcp:SUB-17 a server that does not listen is left alone, and stays connected', async () => {
     const file = join(temporaryDirectory(), 'notes');
     for (const flag of ['--no-listen', '--drop-listen']) {
       await withModern(['--notes', file, flag], async (manager) => {

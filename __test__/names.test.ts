@@ -75,7 +75,7 @@ describe('names of listed tools', () => {
     'hasOwnProperty',
   ];
 
-  test('NAM-03 J2 I9 every awkward name is listed and callable, and the wire gets the original', async () => {
+  test('NAM-03 J2 I9 mcp:TOOL-05 every awkward name is listed and callable, and the wire gets the original', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
       const tools = await toolsOf(manager);
@@ -112,7 +112,7 @@ describe('names of listed tools', () => {
     });
   });
 
-  test('NAM-04 two servers that normalise alike stay apart', async () => {
+  test('NAM-04 mcp:TOOL-06 two servers that normalise alike stay apart', async () => {
     await withManager(
       { servers: { 'a b': faulty('--name', 'one'), 'a.b': faulty('--name', 'two') } },
       async (manager) => {

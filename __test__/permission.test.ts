@@ -63,7 +63,7 @@ describe('rules', () => {
     );
   });
 
-  test('POL-07 PERMISSION_REQUIRED without a callback, also by request()', async () => {
+  test('POL-07 mcp:HOST-01 PERMISSION_REQUIRED without a callback, also by request()', async () => {
     await asked({}, async (manager, reached) => {
       expect(await caught(manager.callTool('mcp__s__echo'))).toMatchObject({
         code: 'PERMISSION_REQUIRED',
@@ -110,7 +110,7 @@ describe('rules', () => {
 });
 
 describe('onPermission', () => {
-  test('POL-08 gets all it needs to decide', async () => {
+  test('POL-08 mcp:TOOL-15 mcp:TOOL-16 gets all it needs to decide', async () => {
     const requests: PermissionRequest[] = [];
     const onPermission: Ask = (request) => {
       requests.push(request);

@@ -113,7 +113,7 @@ describe('prompts', () => {
     });
   });
 
-  test('PRO-05 a server without prompts: an empty list, no request', async () => {
+  test('PRO-05 mcp:PRM-03 a server without prompts: an empty list, no request', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withManager(
       { servers: { a: faulty('--capabilities', '{"tools":{}}', '--notes', file), b: faulty() } },

@@ -226,7 +226,7 @@ describe('resources', () => {
     });
   });
 
-  test('RES-02 mcp:RES-05 subscriptions, also after a reconnect', async () => {
+  test('RES-02 mcp:RES-05 mcp:SUB-16 subscriptions, also after a reconnect', async () => {
     const file = join(temporaryDirectory(), 'notes');
     await withFaulty(['--notes', file], async (manager) => {
       const updated = nextEvent(manager, 'resourceUpdated');

@@ -226,7 +226,7 @@ describe('content', () => {
     });
   });
 
-  test('B-079 R12 blocks of any kind pass as what they are, or the call fails with a code', async () => {
+  test('B-079 R12 mcp:TOOL-17 blocks of any kind pass as what they are, or the call fails with a code', async () => {
     await withFaulty([], async (manager) => {
       const wire =
         '{"content":[{"type":"text"},{"type":"__proto__"},5,null,{"type":"image"},{"type":"resource"},{"type":"text","text":7},[],{"type":"text","text":"good"}]}';

@@ -245,7 +245,7 @@ describe.each(['stdio', 'http'] as const)('server-everything over %s', (transpor
       audience.form = { name: 'Ada' };
     }, 30_000);
 
-    test('TASKL-15 trigger-elicitation-request-async, trigger-sampling-request-async: tasks of ours', async () => {
+    test('mcp:TASKL-15 trigger-elicitation-request-async, trigger-sampling-request-async: tasks of ours', async () => {
       const [form, words] = await Promise.all([
         call('trigger-elicitation-request-async'),
         call('trigger-sampling-request-async', { prompt: 'Hello', maxTokens: 9 }),

@@ -119,7 +119,7 @@ function withPeer<T>(
 }
 
 describe('WS-01 a server behind a WebSocket', () => {
-  test('is listed and called; the upgrade carries protocol, headers, path and query', async () => {
+  test('mcp:CUST-01 mcp:CUST-07 is listed and called; the upgrade carries protocol, headers, path and query', async () => {
     const server = await peer();
     await withPeer(
       server,
@@ -159,7 +159,7 @@ describe('WS-01 a server behind a WebSocket', () => {
     });
   });
 
-  test('reports progress, and learns of a cancellation', async () => {
+  test('mcp:CUST-05 reports progress, and learns of a cancellation', async () => {
     const server = await peer();
     server.tools['steps'] = (_, { params }, socket) => {
       for (const progress of [1, 2]) {
@@ -220,7 +220,7 @@ describe('WS-01 a server behind a WebSocket', () => {
     );
   });
 
-  test('F-068 a text in a thousand frames is one message', async () => {
+  test('F-068 mcp:CUST-07 a text in a thousand frames is one message', async () => {
     const server = await peer();
     server.tools['pieces'] = (_, { id }, socket) => {
       const whole = JSON.stringify({ jsonrpc: '2.0', id, result: text('é'.repeat(5000)) });

@@ -14,6 +14,7 @@ use super::header_mirror::{HeaderMirrors, read_mirrors};
 use super::restore::ArgumentRestore;
 use crate::diagnostic::Diagnostic;
 use crate::json_scan::{self, Kind};
+use crate::url_guard::check_visit;
 
 /// What a server says about the effects of a tool, with the protocol's defaults filled in. Never to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -377,7 +378,8 @@ fn is_safe_icon(icon: &str) -> bool {
         let kind = rest.split([';', ',']).next().unwrap_or_default();
         ICON_TYPES.iter().any(|known| kind.eq_ignore_ascii_case(known))
     } else {
-        scheme.eq_ignore_ascii_case("https") && rest.starts_with("//")
+        // No user name either: whoever fetches an icon proves nothing (mcp:ICON-03).
+        scheme.eq_ignore_ascii_case("https") && check_visit(&source).is_ok()
     };
     kind_fits && source_fits
 }

@@ -122,6 +122,7 @@ fn k6_odd_results_are_mended_and_told() {
     }
 }
 
+/// mcp:TOOL-13
 #[test]
 fn b_079_unknown_blocks_are_opaque() {
     let blocks = [
@@ -163,6 +164,7 @@ fn k9_errors_keep_all_blocks_and_an_empty_success_is_noted() {
     assert!(map(r#"{"content":[],"structuredContent":null}"#).warnings.is_empty());
 }
 
+/// mcp:TOOL-12
 #[test]
 fn tool_12_null_is_not_absent() {
     assert_eq!(map(r#"{"content":[],"structuredContent":null}"#).structured_content(), Some("null"));

@@ -112,6 +112,7 @@ fn j12_instructions_are_cut_with_a_marker() {
     assert!(text.len() < DESCRIPTION_LIMIT + 16 && text.ends_with("… [cut]"));
 }
 
+/// mcp:ELI-01 mcp:ELI-02 mcp:SAMP-01
 #[test]
 fn pro_04_initialize_declares_what_is_served() {
     let identity = ClientIdentity { name: "a \"b\"".into(), version: "1".into(), title: None };

@@ -115,6 +115,7 @@ fn missing_capability_is_named() {
     assert!(typed_error(&rpc(-32001, "{}"), "tools/call").is_none(), "-32001 is just an error here");
 }
 
+/// mcp:SUB-01 mcp:TASK-15
 #[test]
 fn sub_01_task_15_filter_round_trip() {
     let filter = ListenFilter {

@@ -47,6 +47,7 @@ fn tol_01_a_full_definition() {
     assert!(tool.annotations.idempotent && tool.restore.is_none() && tool.output_schema.is_some());
 }
 
+/// mcp:TOOL-03
 #[test]
 fn tol_01_hints_and_their_defaults() {
     for (name, annotations, read_only, safe, destructive, open) in [
@@ -138,6 +139,7 @@ fn tol_02_missing_type_is_added_and_the_original_kept() {
     assert_eq!(body["inputSchema"]["type"], json!(["object", "null"]));
 }
 
+/// mcp:TOOL-20
 #[test]
 fn tool_20_schema_text_passes_unchanged() {
     let schema = r##"{ "$schema":"https://json-schema.org/draft/2020-12/schema", "type":"object","x-own":1e400,
@@ -225,6 +227,7 @@ fn b_053_look_alikes_are_quarantined_whatever_their_order() {
     assert_eq!((tools.len(), codes), (0, vec!["TOOL_QUARANTINED", "TOOL_QUARANTINED", "INVISIBLE_REMOVED"]));
 }
 
+/// mcp:ICON-02 mcp:ICON-03
 #[test]
 fn b_078_only_harmless_icons_are_handed_out() {
     for (icon, kept) in [
@@ -237,6 +240,9 @@ fn b_078_only_harmless_icons_are_handed_out() {
         (r#"{"src":"data:text/html,image/png"}"#, false),
         (r#"{"src":"https://e.org/i.svg","mimeType":"image/svg+xml"}"#, false),
         (r#"{"src":"file:///i.png"}"#, false),
+        (r#"{"src":"https://me:secret@e.org/i.png"}"#, false),
+        (r#"{"src":"https://169.254.169.254/i.png"}"#, false),
+        (r#"{"src":"https:///"}"#, false),
         (r#"{"src":5}"#, false),
         ("null", false),
     ] {
