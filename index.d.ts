@@ -394,7 +394,9 @@ export interface McpManagerOptions {
   /**
    * An editor to connect to: it becomes the server `ide`, or the next free one of `ide_2`, `ide_3` … beside others of that
    * name. Editors are on this machine; elsewhere they are refused (`URL_REFUSED`) unless an `allowedMcpServers` entry with
-   * `serverUrl` covers them. `discover` is accepted and does nothing yet. Default `false`.
+   * `serverUrl` covers them. `'discover'` takes the first one that {@link discoverIde} finds for `cwd`, when the configuration
+   * is read and again when there is none, or none any more: see docs/ide.md. No editor is no error; what came of the search
+   * is told as diagnostics (`IDE_FOUND`, `IDE_NOT_FOUND`, `IDE_LOCK_INVALID` …). Default `false`.
    */
   ide?: SseIdeServerConfig | WsIdeServerConfig | 'discover' | false;
   /** Tools of editors (`sse-ide`, `ws-ide`) that are taken over; the others do not exist. Default `['executeCode', 'getDiagnostics']`. */
@@ -2442,6 +2444,30 @@ export interface ModelToolChange {
   /** The new name, what was repaired, or why it is left out. */
   detail: string;
 }
+/**
+ * The editors that have a directory open, as definitions for the option `ide` or `addServer`, the best first; at most 8.
+ *
+ * 1. The editor whose terminal this is: `CLAUDE_CODE_IDE_MCP_URL`, then `CLAUDE_CODE_SSE_PORT` (`env`, default
+ *    `process.env`). A lock file of the same port adds its name and token.
+ * 2. Editors with a lock file `<homeDir>/<configDir>/ide/<port>.lock` and a workspace folder that holds `cwd`, links
+ *    followed: the deepest folder first, of equal ones the file that was written last.
+ *
+ * Left out: editors whose process has ended or whose port nobody answers; lock files that are damaged, larger than 64 KiB
+ * or another user's; all but the 64 youngest. What is odd about a file or a variable is never an error: a manager with
+ * `ide: 'discover'` tells it as a diagnostic. Nothing is sent to an editor. The definitions hold its token. See docs/ide.md.
+ * @throws TypeError `INVALID_ARGUMENT`.
+ */
+export function discoverIde(options?: {
+  /** The directory that has to be open. Default: that of this process. */
+  cwd?: string;
+  /** Default: the user's. */
+  homeDir?: string;
+  /** Name of the configuration directory in it. Default `.claude`. */
+  configDir?: string;
+  /** Variables in place of `process.env`. */
+  env?: Record<string, string | undefined>;
+}): Promise<(SseIdeServerConfig | WsIdeServerConfig)[]>;
+
 /** Where {@link fetchOfficialRegistry} looks, and how. */
 export interface OfficialRegistryOptions {
   /**

@@ -17,6 +17,7 @@ const functions = require('./lib/functions.js');
 const { callbacksOf, Questions, strayFunctions } = require('./lib/questions.js');
 const { contained } = require('./lib/letters.js');
 const { NativeCalls } = require('./lib/native-calls.js');
+const { EDITORS, ideFinder } = require('./lib/ide.js');
 const { REGISTRY, isOfficial, registryFetcher } = require('./lib/official-registry.js');
 const { replayServer } = require('./lib/replay-server.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
@@ -523,6 +524,11 @@ class McpManager extends EventEmitter {
     await this.#ask('logout', { server }, options);
   }
 
+  /** For `discoverIde`. */
+  [EDITORS](payload) {
+    return this.#ask('discoverIde', payload);
+  }
+
   /** For `fetchOfficialRegistry`. */
   [REGISTRY](payload, options) {
     return this.#ask('officialRegistry', payload, options);
@@ -626,5 +632,6 @@ exports.servedSession = servedSession;
 exports.BoundedUuidSet = bridge.BoundedUuidSet;
 exports.getBridgeDisabledReason = bridge.getBridgeDisabledReason;
 exports.fetchOfficialRegistry = registryFetcher(McpManager);
+exports.discoverIde = ideFinder(McpManager);
 exports.isOfficial = isOfficial;
 exports.version = version;

@@ -154,6 +154,7 @@ const FUNCTIONS = [
   'partitionCalls',
   'importConfig',
   'fetchOfficialRegistry',
+  'discoverIde',
   'isOfficial',
   'replayServer',
   'isServerAllowed',

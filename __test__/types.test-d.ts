@@ -8,6 +8,7 @@ import {
   McpToolCallError,
   buildToolName,
   decidePermission,
+  discoverIde,
   expandEnv,
   parseToolName,
   partitionCalls,
@@ -36,6 +37,12 @@ const remote: RemoteServerConfig = {
   oauth: false,
 };
 export const reached: McpManagerOptions['servers'] = { a: remote, b: { ...remote, type: 'sse' } };
+
+/** What is found fits the options. */
+export const found = discoverIde({ cwd: '/project', env: { CLAUDE_CODE_SSE_PORT: undefined } });
+void found.then(([ide]): McpManagerOptions => ({ ide, servers: { ide } }));
+// @ts-expect-error The environment is one of texts.
+void discoverIde({ env: { A: 1 } });
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <A, B>(answer: Equal<A, B>): void => void answer;

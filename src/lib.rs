@@ -16,6 +16,7 @@ pub mod diagnostic;
 pub mod environment;
 pub mod error;
 pub mod host;
+pub mod ide;
 pub mod json_scan;
 pub mod jsonrpc;
 pub mod manager;

@@ -31,8 +31,10 @@ impl Manager {
         }
         let _applying = self.applying.lock().await;
         if read(&self.resolution).is_none() {
+            self.seek_editor(false).await;
             self.apply().await?;
             self.watch();
+            self.watch_editor();
             self.fetch_connectors();
             self.fetch_official();
         }
@@ -57,6 +59,7 @@ impl Manager {
         let before = read(&self.resolution).clone().unwrap_or_default();
         {
             let _applying = self.applying.lock().await;
+            self.seek_editor(false).await;
             self.apply().await?;
             self.fetch_connectors();
         }
@@ -171,9 +174,12 @@ impl Manager {
         let config = self.options.config.as_ref();
         let mut inputs = Inputs::gather(&self.environment, config, self.places.as_ref(), &self.state);
         self.keep_last_good(&mut inputs);
+        let (editor, mut about_editor) = self.editor();
+        inputs.diagnostics.append(&mut about_editor);
         let (mut layers, switches, instances) = {
             let changes = lock(&self.changes);
-            (self.host_layers(&changes), changes.switches.clone(), changes.instances.clone())
+            let layers = self.host_layers(&changes, editor.as_deref());
+            (layers, changes.switches.clone(), changes.instances.clone())
         };
         inputs.layers.append(&mut layers);
         if let Some(connectors) = &self.connectors {
@@ -236,7 +242,7 @@ impl Manager {
     }
 
     /// The option `servers` and what was added and removed since.
-    fn host_layers(&self, changes: &Changes) -> Vec<RawLayer> {
+    fn host_layers(&self, changes: &Changes, editor: Option<&str>) -> Vec<RawLayer> {
         let mut layers = Vec::new();
         if let Some(text) = &self.options.servers {
             let kept = if changes.removed.is_empty() {
@@ -249,10 +255,10 @@ impl Manager {
             };
             layers.extend(kept.map(|text| RawLayer::options(&text)));
         }
-        if let Some(ide) = &self.options.ide {
+        if let Some(editor) = editor {
             let name = self.name_for_editor(changes);
             if !changes.removed.contains(&name) {
-                layers.push(RawLayer::options(&format!("{{\"{name}\":{ide}}}")));
+                layers.push(RawLayer::options(&format!("{{\"{name}\":{editor}}}")));
             }
         }
         for (name, added) in &changes.added {
@@ -265,7 +271,12 @@ impl Manager {
         layers
     }
 
-    /// The name of the editor of the option `ide`: `ide`, or the next free one of `ide_2`, `ide_3` … (POL-10).
+    /// The name of the editor of the option `ide`.
+    pub(super) fn editor_name(&self) -> String {
+        self.name_for_editor(&lock(&self.changes))
+    }
+
+    /// `ide`, or the next free one of `ide_2`, `ide_3` … (POL-10).
     fn name_for_editor(&self, changes: &Changes) -> String {
         let servers = self.options.servers.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let servers: Definition = servers.unwrap_or_default();

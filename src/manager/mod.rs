@@ -10,6 +10,7 @@ pub mod changes;
 pub mod configuration;
 mod connectors;
 mod crowding;
+mod editor;
 mod late_writes;
 mod listing;
 mod login_wishes;
@@ -120,6 +121,8 @@ pub struct Manager {
     account: Option<Arc<Account>>,
     /// The connectors of the account, where a list is configured.
     connectors: Option<Arc<Connectors>>,
+    /// The editor that was found.
+    editor: editor::Editor,
     views: Mutex<view::Views>,
     /// Calls in the background.
     tasks: Mutex<tasks::Tasks>,
@@ -196,6 +199,7 @@ impl Manager {
             audit_log,
             account,
             connectors,
+            editor: editor::Editor::default(),
             views: Mutex::default(),
             tasks: Mutex::default(),
             last_good: Mutex::default(),

@@ -58,8 +58,8 @@ pub struct Options {
     pub state: Option<StateOption>,
     /// Whether changes of configuration files are noticed.
     pub watch: bool,
-    /// JSON text of the definition of the editor; `None` without one.
-    pub ide: Option<String>,
+    /// The editor.
+    pub ide: EditorChoice,
     /// Tools of editors that are taken over.
     pub ide_tools: Vec<String>,
     /// Where the audit log goes.
@@ -119,6 +119,17 @@ pub enum StateOption {
     Memory,
     /// A directory.
     Directory(PathBuf),
+}
+
+/// The option `ide`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditorChoice {
+    /// There is none.
+    None,
+    /// JSON text of its definition.
+    Given(String),
+    /// Whichever has the working directory open.
+    Discover,
 }
 
 /// The option `tokenStore`.
@@ -461,12 +472,11 @@ impl Options {
     }
 }
 
-/// The option `ide`: a definition. The word `discover` is for a later version.
-fn editor(members: &Members<'_>) -> Result<Option<String>, McpError> {
-    let Some(text) = members.get("ide").map(|raw| raw.get()) else { return Ok(None) };
-    match text {
-        "false" | "null" | "\"discover\"" => Ok(None),
-        text if text.starts_with('{') => Ok(Some(text.to_owned())),
+fn editor(members: &Members<'_>) -> Result<EditorChoice, McpError> {
+    match members.get("ide").map_or("false", |raw| raw.get()) {
+        "false" | "null" => Ok(EditorChoice::None),
+        "\"discover\"" => Ok(EditorChoice::Discover),
+        text if text.starts_with('{') => Ok(EditorChoice::Given(text.to_owned())),
         _ => Err(invalid("ide", "expected a definition, \"discover\" or false")),
     }
 }

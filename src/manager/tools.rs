@@ -248,10 +248,12 @@ impl Manager {
                 self.map_tool_result(Some(entry), entry.connection.name(), reply)
             });
         }
-        let params = tool_params(entry, arguments, call.options.meta.as_deref());
+        let arguments = self.for_editor(&entry.connection, arguments);
+        let params = tool_params(entry, &arguments, call.options.meta.as_deref());
         let reply = self.send_tool_call(call, &params).await;
         let reply = reply.map_err(|error| timed(error, call.deadline))?.into_string();
         let reply = self.waited_for(call, reply).await.map_err(|error| timed(error, call.deadline))?;
+        let reply = self.from_editor(&entry.connection, reply);
         let server = entry.connection.name();
         runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), server, reply))
     }

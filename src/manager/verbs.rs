@@ -85,6 +85,7 @@ impl Manager {
             "readResource" | "subscribe" | "complete" | "setLogLevel" | "setRoots" | "request" => {
                 self.run_protocol(verb, payload, listeners).await
             }
+            "discoverIde" => Ok(self.editors(read(payload)?).await.into()),
             "officialRegistry" => Ok(self.official_registry(read(payload)?).await?.to_json().into()),
             other => Err(McpError::new(ErrorCode::Internal, format!("no verb {other}"))),
         }
@@ -132,6 +133,7 @@ impl Manager {
             }
             "connect" => {
                 let connect: Connect = read(payload)?;
+                self.renew_editor(&connect.server).await;
                 let connection = self.connection(&connect.server).await?;
                 connection.connect(if connect.fresh { Wish::Fresh } else { Wish::Connected }).await?;
                 Ok(self.status_of(&connection))
