@@ -236,7 +236,7 @@ mod tests {
             ("node", vec!["./server.mjs", "--port", "80"]),
             ("python3", vec!["-m", "server"]),
             ("docker", vec!["run", "-i", "--rm", "image"]),
-            ("uvx", vec!["mcp-server-git", "--repository", "/work/format"]),
+            ("uvx", vec!["mcp-server-git", "--repository", "/srv/format"]),
             ("/opt/rmcp/server", vec!["--curly", "braces"]),
         ] {
             assert_eq!(of(command, &args), Vec::<String>::new(), "{command} {args:?}");
