@@ -147,12 +147,18 @@ test('mcp:CACHE-13 questions and what follows them are asked anew each time', as
   expect(reads.map(({ params }) => params?.requestState)).toEqual([undefined, 's', undefined, 's']);
 });
 
-test('mcp:CACHE-14 the server’s order is kept', async () => {
-  const names = ['zeta', 'alpha', 'Mid', 'beta'];
-  const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }));
-  await reading(page({ ttlMs: 60_000 }, { tools }), async (manager) => {
-    const listed = (await manager.listTools({ server: 's' })).map(({ mcpInfo }) => mcpInfo.toolName);
-    expect(listed).toEqual(names);
+test('mcp:CACHE-14 a server that reorders its tools changes neither order of the list', async () => {
+  const pageOf = (names: string[]) =>
+    page({ ttlMs: 0 }, { tools: names.map((name) => ({ name, inputSchema: { type: 'object' } })) });
+  const first = ['zeta', 'alpha', 'Mid', 'beta'];
+  await reading([pageOf(first), pageOf(first.toReversed())], async (manager, server) => {
+    const listed = async (order: 'name' | 'arrival') =>
+      (await manager.listTools({ server: 's', order })).map(({ mcpInfo }) => mcpInfo.toolName);
+    const before = [await listed('name'), await listed('arrival')];
+    expect(before[0]).toEqual(first.toSorted());
+    expect(before[1]!.toSorted()).toEqual(before[0]);
+    expect([await listed('name'), await listed('arrival')]).toEqual(before);
+    expect(lists(server)).toBeGreaterThan(1);
   });
 });
 

@@ -192,7 +192,7 @@ describe('mirrored arguments', () => {
       manager.on('diagnostic', ({ code, message }) => code === 'TOOL_INVALID' && told.push(message));
       await manager.connect('s');
       const names = (await manager.listTools()).map(({ mcpInfo }) => mcpInfo.toolName);
-      expect(names.slice(0, 2)).toEqual(['t', 'wéird tool']);
+      expect(names).toEqual(expect.arrayContaining(['t', 'wéird tool']));
       for (const name of ['number', 'twice', 'behind', 'within']) {
         expect(names).not.toContain(name);
         expect(told.filter((one) => one.includes(`'${name}'`))).toHaveLength(1);
