@@ -431,7 +431,9 @@ fn acknowledged(shared: &Arc<Shared>, live: &Live, gap: Gap, accepted: ListenFil
     }
     let (kept, lost) = shared.subscriptions.agree(&accepted.uris.into_iter().collect());
     if gap != Gap::None {
-        kept.iter().for_each(|uri| listener.resource_updated(uri));
+        for uri in &kept {
+            listener.resource_updated(uri);
+        }
     }
     if !lost.is_empty() {
         let shown: Vec<String> = lost.iter().take(5).map(|uri| clean_str_lossy(uri)).collect();

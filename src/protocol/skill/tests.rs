@@ -61,7 +61,7 @@ fn skill_19_the_fingerprint_is_that_of_the_files() {
     assert_ne!(print(&json!([a, b])), print(&json!([a])));
 }
 
-/// mcp:SKILL-03 mcp:SKILL-08 mcp:SKILL-11 mcp:SKILL-22
+/// mcp:SKILL-03 mcp:SKILL-08 mcp:SKILL-11
 #[test]
 fn skill_03_08_11_entries_that_must_not_be_loaded() {
     let good = file("SKILL.md", TEXT);
@@ -94,18 +94,6 @@ fn skill_03_08_11_entries_that_must_not_be_loaded() {
         with("resources", json!([file("references/FORMS.md", "x")])),
         with("resources", json!([good, good])),
         with("resources", json!([good, { "uri": "skill://acme/x", "digest": digest(""), "size": 0 }])),
-        with("resources", json!([good, file("../other/x", "x")])),
-        with("resources", json!([good, file("a/%2E%2e/%2e./x", "x")])),
-        with("resources", json!([good, file("a%2Fb", "x")])),
-        with("resources", json!([good, file("/etc/x", "x")])),
-        with("resources", json!([good, file("a//x", "x")])),
-        with("resources", json!([good, file("", "x")])),
-        with("resources", json!([good, file("C:/x", "x")])),
-        json!({
-            "uri": "skill://acme/pdf/../SKILL.md",
-            "frontmatter": { "name": "..", "description": "d" },
-            "resources": "dynamic",
-        }),
         resource("digest", json!(digest(TEXT).to_uppercase())),
         resource("digest", json!(digest(TEXT)[7..])),
         resource("digest", json!("sha256:00")),
@@ -125,6 +113,22 @@ fn skill_03_08_11_entries_that_must_not_be_loaded() {
     let (skills, found) = mapped(&[entry(&json!([good])), json!(7), entry(&json!("dynamic"))]);
     assert_eq!(skills.len(), 1, "the others stay");
     assert_eq!(found.iter().map(|one| one.code).collect::<Vec<_>>(), ["SKILL_INVALID", "SKILL_DUPLICATE"]);
+}
+
+/// mcp:SKILL-22
+#[test]
+fn skill_22_nothing_leads_out_of_a_skill() {
+    let good = file("SKILL.md", TEXT);
+    for path in ["../other/x", "a/%2E%2e/%2e./x", "a%2Fb", "/etc/x", "a//x", "", "C:/x"] {
+        assert!(mapped(&[entry(&json!([good, file(path, "x")]))]).0.is_empty(), "{path}");
+    }
+    assert_eq!(mapped(&[entry(&json!([good, file("a..b/.x", "x")]))]).0.len(), 1);
+    let above = json!({
+        "uri": "skill://acme/pdf/../SKILL.md",
+        "frontmatter": { "name": "..", "description": "d" },
+        "resources": "dynamic",
+    });
+    assert!(mapped(&[above]).0.is_empty());
 }
 
 /// mcp:SKILL-08
