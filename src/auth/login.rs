@@ -328,6 +328,7 @@ impl Session {
                 }
             };
             let answer = judge(&query, expected);
+            self.hear_refusal(&answer);
             match (answer, verdict) {
                 (Answer::NotOurs(why), Verdict::Final) => {
                     let message = format!("onAuthorizationUrl gave a URL that cannot be used: {why}");
@@ -344,14 +345,7 @@ impl Session {
                     verdict.accept().await;
                     return Ok(code);
                 }
-                (Answer::Failed(error), verdict) => {
-                    verdict.accept().await;
-                    return Err(error);
-                }
-                (Answer::Refused { error, passing }, verdict) => {
-                    if !passing {
-                        self.give_up_step();
-                    }
+                (Answer::Failed(error) | Answer::Refused { error, .. }, verdict) => {
                     verdict.accept().await;
                     return Err(error);
                 }
@@ -360,9 +354,9 @@ impl Session {
     }
 
     /// What a step up was refused is not asked for again by ourselves (mcp:AUTH-60).
-    fn give_up_step(&self) {
+    fn hear_refusal(&self, answer: &Answer) {
         let mut state = lock(&self.state);
-        if state.need.step_up {
+        if state.need.step_up && matches!(answer, Answer::Refused { passing: false, .. }) {
             let scopes = state.need.scopes.clone();
             state.denied.extend(scopes);
         }

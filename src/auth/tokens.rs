@@ -61,6 +61,7 @@ impl Refused {
     }
 
     /// The same without secrets, while it is whole: what is cut in the middle is found by nobody (SEC-03).
+    #[must_use]
     pub fn redacted(mut self, redactor: &Redactor) -> Self {
         if let Refused::Said { code, description, .. } = &mut self {
             for text in std::iter::once(code).chain(description) {
