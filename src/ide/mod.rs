@@ -118,7 +118,7 @@ pub async fn discover(search: Search) -> Found {
         let seen = lock::files(&search);
         let (locks, mut findings) = lock::read_all(&search, &seen);
         let folders = Folders::new(&search);
-        let candidates = choose(&search.environment, &folders, locks, &mut findings);
+        let candidates = choose(&search.environment, &folders, &locks, &mut findings);
         (candidates, findings, seen)
     };
     let Some((candidates, findings, seen)) = on_disk(read).await else {
@@ -158,7 +158,7 @@ async fn answers(candidate: &Candidate) -> bool {
 fn choose(
     environment: &Environment,
     folders: &Folders,
-    locks: Vec<(Lock, SystemTime)>,
+    locks: &[(Lock, SystemTime)],
     findings: &mut Vec<Diagnostic>,
 ) -> Vec<Candidate> {
     let of_port = |port: Option<u16>| locks.iter().map(|(lock, _)| lock).find(|lock| Some(lock.port) == port);

@@ -71,8 +71,8 @@ fn lock(port: u16, folders: &[&str], windows: bool) -> Lock {
 fn ports(search: &Search, locks: &[Lock]) -> (Vec<String>, usize) {
     let mut findings = Vec::new();
     let written = |at: usize| SystemTime::UNIX_EPOCH + Duration::from_secs(at as u64);
-    let locks = locks.iter().enumerate().map(|(at, lock)| (lock.clone(), written(at))).collect();
-    let chosen = choose(&search.environment, &Folders::new(search), locks, &mut findings);
+    let locks: Vec<_> = locks.iter().enumerate().map(|(at, lock)| (lock.clone(), written(at))).collect();
+    let chosen = choose(&search.environment, &Folders::new(search), &locks, &mut findings);
     (chosen.into_iter().map(|candidate| candidate.url).collect(), findings.len())
 }
 

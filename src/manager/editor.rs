@@ -150,7 +150,7 @@ impl Manager {
     }
 
     /// A result with paths as they are here.
-    pub(super) fn from_editor(&self, server: &Connection, reply: String) -> String {
+    pub(super) fn back_from_editor(&self, server: &Connection, reply: String) -> String {
         let turned =
             self.beside_editor(server).and_then(|distribution| result_from_windows(&reply, distribution));
         turned.unwrap_or(reply)
@@ -228,22 +228,19 @@ fn choose(before: Option<Value>, connected: bool, keep: bool, editors: &[Value])
 fn findings(name: &str, chosen: Option<&Value>, found: Found, cwd: &Path) -> Vec<Diagnostic> {
     let Found { editors, mut findings, .. } = found;
     let text = |definition: &Value, member: &str| definition[member].as_str().unwrap_or_default().to_owned();
-    findings.push(match chosen {
-        Some(chosen) => {
-            let (editor, url) = (text(chosen, "ideName"), SafeUrl::new(text(chosen, "url")));
-            let others = editors.iter().filter(|other| text(other, "url") != text(chosen, "url")).count();
-            let others = match others {
-                0 => String::new(),
-                1 => "; another one has it open too".to_owned(),
-                more => format!("; {more} others have it open too"),
-            };
-            let message = format!("the editor {editor:?} at {url} is used for {}{others}", cwd.display());
-            Diagnostic::info("IDE_FOUND", message).on(name)
-        }
-        None => {
-            let message = format!("no editor that has {} open was found", cwd.display());
-            Diagnostic::info("IDE_NOT_FOUND", message)
-        }
+    findings.push(if let Some(chosen) = chosen {
+        let (editor, url) = (text(chosen, "ideName"), SafeUrl::new(text(chosen, "url")));
+        let others = editors.iter().filter(|other| text(other, "url") != text(chosen, "url")).count();
+        let others = match others {
+            0 => String::new(),
+            1 => "; another one has it open too".to_owned(),
+            more => format!("; {more} others have it open too"),
+        };
+        let message = format!("the editor {editor:?} at {url} is used for {}{others}", cwd.display());
+        Diagnostic::info("IDE_FOUND", message).on(name)
+    } else {
+        let message = format!("no editor that has {} open was found", cwd.display());
+        Diagnostic::info("IDE_NOT_FOUND", message)
     });
     findings
 }

@@ -172,9 +172,8 @@ impl Manager {
         let host = audited(&post, audit_log.as_ref());
         options.connection.recorder = options.record_to.clone().map(|path| recorder(path, &post));
         let account = Account::new(&post);
-        let connectors = options.config.as_ref();
-        let connectors =
-            connectors.and_then(|config| Connectors::new(config, account.clone(), &options.connection));
+        let connect = |config| Connectors::new(config, account.clone(), &options.connection);
+        let connectors = options.config.as_ref().and_then(connect);
         let roots = roots::first_roots(&options);
         let tokens = Arc::new(token_store(options.tokens, &state, &environment, &post));
         let pins = pins::Pins::new(options.pins, Arc::clone(&state));

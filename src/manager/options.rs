@@ -356,9 +356,6 @@ impl Options {
         let config = ConfigOptions::from_json(members.get("config").map(|raw| raw.get()))
             .map_err(|error| invalid("config", error.message()))?;
         check_the_rest(&members)?;
-        let mut unknown: Vec<String> =
-            members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
-        unknown.sort();
         let sanitize =
             [("strict", Sanitize::Strict), ("invisible", Sanitize::Invisible), ("off", Sanitize::Off)];
         let callbacks = take::<Vec<String>>(&members, "callbacks")?.unwrap_or_default();
@@ -402,11 +399,19 @@ impl Options {
                 Some("0") => Duration::ZERO,
                 _ => millis(&members, "loginMemoryMs")?.unwrap_or(LIFETIME),
             },
-            unknown,
+            unknown: unknown_options(&members),
             stray_functions,
             cwd,
         })
     }
+}
+
+/// Names of options that nobody knows, sorted.
+fn unknown_options(members: &Members<'_>) -> Vec<String> {
+    let mut unknown: Vec<String> =
+        members.keys().filter(|name| !KNOWN.contains(&name.as_str())).cloned().collect();
+    unknown.sort();
+    unknown
 }
 
 /// Whether a variable says yes.

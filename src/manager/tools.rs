@@ -253,7 +253,7 @@ impl Manager {
         let reply = self.send_tool_call(call, &params).await;
         let reply = reply.map_err(|error| timed(error, call.deadline))?.into_string();
         let reply = self.waited_for(call, reply).await.map_err(|error| timed(error, call.deadline))?;
-        let reply = self.from_editor(&entry.connection, reply);
+        let reply = self.back_from_editor(&entry.connection, reply);
         let server = entry.connection.name();
         runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), server, reply))
     }
