@@ -543,8 +543,8 @@ describe('NAM-06 sdkToolPrefix: false', () => {
       const tools = (await manager.listTools()).filter(({ mcpInfo }) => mcpInfo.serverName === 'own');
       expect(tools.map(({ name, mcpInfo }) => [name, mcpInfo.toolName])).toEqual([
         ['Write', 'Write'],
-        ['read_file', 'read file'],
         ['mcp__own__mcp__s__echo', 'mcp__s__echo'],
+        ['read_file', 'read file'],
       ]);
       const result = await manager.callTool('Write');
       expect(result).toMatchObject({ server: 'own', tool: 'Write', fullName: 'mcp__own__Write' });

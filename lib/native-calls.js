@@ -15,6 +15,9 @@ const endOfTurn = Promise.resolve();
 /** Longest timer Node knows: it only keeps the process alive. */
 const FOREVER = 2 ** 31 - 1;
 
+/** What a timer that only keeps the process alive does: a function that holds nothing. */
+const nothing = () => {};
+
 /** Those with open calls: nothing else may hold them while a caller waits. */
 const busy = new Set();
 /** What a forgotten one leaves behind. */
@@ -53,12 +56,20 @@ class NativeCalls {
    */
   constructor(make, tell, caller) {
     this.#tell = tell;
-    // Weakly, so that a forgotten one can be collected together with its native half.
-    const self = new WeakRef(this);
-    this.#native = errors.guard(() => make((delivery) => self.deref()?.#take(delivery)), caller);
-    this.#timer = setInterval(() => {}, FOREVER);
+    const ring = NativeCalls.#ring(this);
+    this.#native = errors.guard(() => make(ring), caller);
+    this.#timer = setInterval(nothing, FOREVER);
     this.#timer.unref();
     collected.register(this, this.#timer);
+  }
+
+  /**
+   * What takes deliveries. Weakly, and made here where it holds nothing else: a forgotten one can be collected together
+   * with its native half.
+   */
+  static #ring(calls) {
+    const self = new WeakRef(calls);
+    return (delivery) => self.deref()?.#take(delivery);
   }
 
   get native() {

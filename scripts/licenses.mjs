@@ -24,8 +24,6 @@ const ACCEPTED = new Map([
   ['CDLA-Permissive-2.0', /Community Data License Agreement/],
 ]);
 const LICENSE_FILE = /^(licen[cs]e|copying|copyright|notice)/i;
-/** C sources that a crate brings along, with licences of their own. */
-const FOLDERS = { 'libmimalloc-sys': ['c_src/mimalloc'] };
 
 /** The licences under which we take a crate: of alternatives one, of what is joined by AND each. */
 export function chosenLicenses(expression) {
@@ -63,12 +61,9 @@ async function linkedCrates(cargo, target) {
 /** Texts of the licences that we chose, and of notices whose kind is not known. */
 function textsOf({ name, license, license_file: file, manifest_path: manifest }) {
   const folder = dirname(manifest);
-  const places = [folder, ...(FOLDERS[name] ?? []).map((each) => join(folder, each))];
-  const files = places.flatMap((place) =>
-    readdirSync(place, { withFileTypes: true })
-      .filter((entry) => entry.isFile() && LICENSE_FILE.test(entry.name))
-      .map((entry) => join(place, entry.name)),
-  );
+  const files = readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isFile() && LICENSE_FILE.test(entry.name))
+    .map((entry) => join(folder, entry.name));
   if (file && files.length === 0) files.push(join(folder, file));
   const chosen = chosenLicenses(license);
   return files

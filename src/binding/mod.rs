@@ -15,9 +15,6 @@ mod manager;
 
 use crate::error::McpError;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A failure of a synchronous export: its message is the error's JSON text, which the face turns into a class.
 fn to_napi(error: &McpError) -> napi::Error {
     napi::Error::from_reason(error.to_json())

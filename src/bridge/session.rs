@@ -142,11 +142,15 @@ impl Bridge {
             return Err(McpError::new(ErrorCode::BridgeDisabled, reason));
         }
         shared.start();
+        // One that was connected and has ended is connected no more.
+        if let Some(ended) = lock(&shared.core).ended.clone() {
+            return Err(ended);
+        }
         let mut connected = shared.connected.subscribe();
         tokio::select! {
             biased;
-            () = shared.over() => Err(shared.end_error()),
             _ = connected.wait_for(|connected| *connected) => Ok(()),
+            () = shared.over() => Err(shared.end_error()),
         }
     }
 

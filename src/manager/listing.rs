@@ -40,7 +40,7 @@ impl Manager {
         }
         let wanted = match order {
             ToolOrder::Name => {
-                wanted.sort_by(|a, b| a.full_name.cmp(&b.full_name));
+                wanted.sort_by(|a, b| a.name.cmp(&b.name));
                 wanted
             }
             ToolOrder::Arrival => self.loaded_in(view).arrivals.sorted(loaded, &wanted),
