@@ -59,7 +59,7 @@ async function linkedCrates(cargo, target) {
 }
 
 /** Texts of the licences that we chose, and of notices whose kind is not known. */
-function textsOf({ name, license, license_file: file, manifest_path: manifest }) {
+function textsOf({ license, license_file: file, manifest_path: manifest }) {
   const folder = dirname(manifest);
   const files = readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isFile() && LICENSE_FILE.test(entry.name))
