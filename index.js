@@ -545,11 +545,7 @@ class McpManager extends EventEmitter {
     check.optionalObject(options, 'options');
     const view = options?.[VIEW];
     const text = check.json(view === undefined ? payload : { ...payload, view }, 'arguments');
-    const caller = this[verb] ?? this.#ask;
-    const submit = (id, flags) => this.#native.submit(id, verb, text, flags | this.#flags());
-    const letter = await this.#calls.send(options, submit, goesOn);
-    if (letter.error !== undefined) throw errors.fromWire(letter.error, caller);
-    return letter.value;
+    return this.#calls.ask(verb, text, this[verb] ?? this.#ask, options, { goesOn, flags: this.#flags() });
   }
 
   #flags() {

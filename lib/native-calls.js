@@ -82,9 +82,9 @@ class NativeCalls {
     this.#hold();
   }
 
-  /** A call by the name of what is wanted, with its payload as text; its value or its error. */
-  async ask(verb, text, caller, options, goesOn) {
-    const submit = (id, flags) => this.#native.submit(id, verb, text, flags);
+  /** A call by the name of what is wanted, with its payload as text and flags of its own; its value or its error. */
+  async ask(verb, text, caller, options, { goesOn, flags = 0 } = {}) {
+    const submit = (id, own) => this.#native.submit(id, verb, text, own | flags);
     const letter = await this.send(options, submit, goesOn);
     if (letter.error !== undefined) throw errors.fromWire(letter.error, caller);
     return letter.value;
