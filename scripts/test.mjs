@@ -1,17 +1,17 @@
 // `npm test`: the set-up, then every test there is: cargo without Node, the types, and vitest through the add-on.
-// All of it runs even when a part fails; the last line gives the totals. Arguments go to vitest (`npm test -- name`)
+// All of it runs even when a part fails; the last lines name what failed and give the totals. Arguments go to vitest (`npm test -- name`)
 // and then only vitest runs.
 
 import { rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 
-import { packageScript, readIfThere, run, runScript, stateFolder } from './project.mjs';
+import { packageScript, readIfThere, root, run, runScript, stateFolder } from './project.mjs';
 import { setup } from './setup.mjs';
 
 /** Counts of one part; a part that ended badly, or ran no test at all, counts as a failure even if it names none. */
-function tally(name, code, passed, failed, skipped = 0) {
+function tally(name, code, { passed, failed, skipped = 0, failures = [] }) {
   const endedBadly = code !== 0 || passed + failed === 0;
-  return { name, passed, failed: endedBadly && failed === 0 ? 1 : failed, skipped };
+  return { name, passed, failed: endedBadly && failed === 0 ? 1 : failed, skipped, failures };
 }
 
 /** The core alone, as anybody can build it without Node. */
@@ -21,18 +21,21 @@ async function cargoTests(cargo) {
   });
   const totals = [...text.matchAll(/^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm)];
   const sum = (group) => totals.reduce((count, match) => count + Number(match[group]), 0);
-  return tally('cargo', code, sum(1), sum(2), sum(3));
+  const failures = [...text.matchAll(/^test (.*) \.\.\. FAILED$/gm)].map(([, test]) => test);
+  return tally('cargo', code, { passed: sum(1), failed: sum(2), skipped: sum(3), failures });
 }
 
 /** The declarations that users see (checked in full, without `skipLibCheck`), then the tests that use them. */
 async function typeTests() {
   const compiler = packageScript('typescript', 'tsc');
-  const codes = [];
-  for (const project of ['tsconfig.json', '__test__/tsconfig.json']) {
-    codes.push((await run(process.execPath, [compiler, '-p', project])).code);
+  const projects = ['tsconfig.json', '__test__/tsconfig.json'];
+  const failures = [];
+  for (const project of projects) {
+    const { code } = await run(process.execPath, [compiler, '-p', project]);
+    if (code !== 0) failures.push(project);
   }
-  const passed = codes.filter((code) => code === 0).length;
-  return tally('types', Math.max(...codes), passed, codes.length - passed);
+  const passed = projects.length - failures.length;
+  return tally('types', failures.length, { passed, failed: failures.length, failures });
 }
 
 async function vitestTests(filters) {
@@ -41,15 +44,17 @@ async function vitestTests(filters) {
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
   const { code } = await run(process.execPath, [packageScript('vitest'), 'run', ...reporters, ...filters]);
   const totals = JSON.parse(readIfThere(report)?.toString() ?? '{}');
-  const { numPassedTests = 0, numFailedTests = 0, numPendingTests = 0 } = totals;
+  const { numPassedTests: passed = 0, numFailedTests: failed = 0, numPendingTests: skipped = 0 } = totals;
+  const failures = (totals.testResults ?? []).filter(({ status }) => status === 'failed').flatMap(failuresOf);
   // A run that found no test is a failure, however it ended.
-  return tally(
-    'vitest',
-    numPassedTests > 0 ? code : code || 1,
-    numPassedTests,
-    numFailedTests,
-    numPendingTests,
-  );
+  return tally('vitest', passed > 0 ? code : code || 1, { passed, failed, skipped, failures });
+}
+
+/** What failed in a file: its tests, or the file as a whole (one that cannot be loaded has no test). */
+function failuresOf({ name, assertionResults }) {
+  const file = relative(root, name);
+  const failed = assertionResults.filter(({ status }) => status === 'failed');
+  return failed.length > 0 ? failed.map(({ fullName }) => `${file} ${fullName}`) : [file];
 }
 
 await runScript(import.meta, async (filters) => {
@@ -59,6 +64,9 @@ await runScript(import.meta, async (filters) => {
 
   const sum = (key) => parts.reduce((count, part) => count + part[key], 0);
   console.log('');
+  for (const { name, failures } of parts) {
+    for (const failure of failures) console.log(`FAILED ${name}: ${failure}`);
+  }
   for (const { name, passed, failed, skipped } of parts) {
     console.log(
       `${name.padEnd(7)} ${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`,
