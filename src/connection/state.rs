@@ -227,7 +227,7 @@ fn while_ready(
                 let next = State::Opening { tries: failed + 1, trips: 0 };
                 return (next, vec![Effect::CloseClient, Effect::Open]);
             }
-            (retry(failed, error, now, backoff, jitter), vec![Effect::CloseClient])
+            (lost(failed, error, since, now, (backoff, jitter)), vec![Effect::CloseClient])
         }
         Event::Tripped(error) => {
             let opened = if proven { 1 } else { circuit + 1 };
@@ -235,6 +235,23 @@ fn while_ready(
         }
         Event::Open => (State::Opening { tries: 1, trips: 0 }, vec![Effect::CloseClient, Effect::Open]),
         _ => (State::Ready { since, tries, trips: circuit }, Vec::new()),
+    }
+}
+
+/// After a loss. Who makes no new tries leaves it to the next use, which has to keep its distance from the attempt
+/// that brought the connection, not from its end (LIF-04).
+fn lost(
+    tries: u32,
+    error: McpError,
+    since: Instant,
+    now: Instant,
+    (backoff, jitter): (Backoff, f64),
+) -> State {
+    match retry(tries, error, now, backoff, jitter) {
+        State::Failed { error, trips, .. } => {
+            State::Failed { error, retry_at: now.max(since + FAILED_RETRY), trips }
+        }
+        waiting => waiting,
     }
 }
 

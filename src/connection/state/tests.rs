@@ -230,6 +230,21 @@ fn lif_04_a_short_lived_connection_does_not_reset_the_count() {
 }
 
 #[test]
+fn lif_04_without_new_tries_the_next_use_counts_from_the_last_attempt() {
+    let since = Instant::now();
+    let backoff = Backoff { attempts: 0, ..Backoff::default() };
+    let lost =
+        |now| step(State::Ready { since, tries: 1, trips: 0 }, Event::Lost(error()), now, backoff, 0.0).0;
+    let late = since + Duration::from_secs(60);
+    let State::Opening { .. } = step(lost(late), Event::Use, late, backoff, 0.0).0 else {
+        panic!("a server that ran for a minute may be used again at once")
+    };
+    let soon = since + Duration::from_secs(2);
+    let State::Failed { retry_at, .. } = step(lost(soon), Event::Use, soon, backoff, 0.0).0 else { panic!() };
+    assert_eq!(retry_at, since + FAILED_RETRY);
+}
+
+#[test]
 fn sse_02_the_pause_a_server_asks_for_counts_once() {
     let now = Instant::now();
     let after = |tries, millis| {

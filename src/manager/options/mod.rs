@@ -1,13 +1,16 @@
 //! The options of a manager: read once, field by field, so that a mistake names the option.
 
-use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+
+mod connection;
+mod members;
+
+use connection::connection_settings;
+use members::{MAX_MILLIS, Members, choice, count, invalid, millis, take};
 
 use super::audit;
 use super::crowding::DEFAULT_BUDGET;
@@ -15,32 +18,16 @@ use super::login_wishes::LIFETIME;
 use super::outputs::Retention;
 use super::pins::PinMode;
 use crate::call::budget::{DEFAULT_CEILING, DEFAULT_LIMIT, LargeOutput, OutputLimit};
-use crate::client::input::InputSettings;
-use crate::client::open::Introduction;
-use crate::client::pages::ListLimits;
-use crate::config::policy::Gate;
 use crate::config::settings::{RuleLists, Said};
-use crate::config::spec::{ProxyChoice, StartPolicy, TlsSpec};
 use crate::config::{ConfigOptions, Places};
-use crate::connection::backoff::Backoff;
-use crate::connection::liveness::Pulse;
-use crate::connection::pool::StartPools;
-use crate::connection::settings::{Clocks, ConnectionSettings, ShellEnvironment};
+use crate::connection::settings::ConnectionSettings;
 use crate::environment::Environment;
 use crate::error::{ErrorCode, McpError};
 use crate::host::QuestionKind;
-use crate::json_scan;
-use crate::official::fetch::OFFICIAL;
-use crate::official::{Known, Officials};
 use crate::permission::PermissionRules;
-use crate::protocol::capability::{ClientFeatures, ClientIdentity};
-use crate::protocol::classify::{Classifier, OwnNames};
 use crate::protocol::content::MAX_IMAGE_BYTES;
 use crate::protocol::sanitize::Sanitize;
-use crate::secret::{SafeUrl, Secret};
 use crate::state_dir::StateDir;
-use crate::transport::stdio::ShutdownTimes;
-use crate::transport::websocket::PingTimes;
 
 /// Options in force.
 #[derive(Debug)]
@@ -227,30 +214,14 @@ const KNOWN: &[&str] = &[
 
 /// Default of `permissionTimeoutMs`.
 const PERMISSION_TIMEOUT: Duration = Duration::from_secs(600);
-/// Default of `probeTimeoutMs` (PRO-03).
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Default of `maxToolNameLength`: the tightest of the large model APIs (NAM-05).
 const MAX_TOOL_NAME: usize = 64;
-/// Default of `maxMessageBytes` and `maxQueuedBytes`.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Variable that turns `sdkToolPrefix` off (NAM-06).
 const NO_PREFIX: &str = "CLAUDE_AGENT_SDK_MCP_NO_PREFIX";
 /// Values of `pinTools`.
 const PINS: [(&str, PinMode); 3] = [("warn", PinMode::Warn), ("ask", PinMode::Ask), ("off", PinMode::Off)];
-/// Values of `start`.
-const START: [(&str, StartPolicy); 3] =
-    [("eager", StartPolicy::Eager), ("lazy", StartPolicy::Lazy), ("required", StartPolicy::Required)];
 /// Default of `reservedServerNames` (NAM-07).
 const RESERVED: [&str; 3] = ["claude-in-chrome", "computer-use", "ide"];
-
-#[derive(Deserialize)]
-#[serde(expecting = "an object")]
-struct ClientInfo {
-    name: String,
-    version: String,
-    #[serde(default)]
-    title: Option<String>,
-}
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default, expecting = "an object")]
@@ -264,78 +235,6 @@ struct PolicyOption {
 struct RetentionOption {
     max_age_ms: Option<f64>,
     max_bytes: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-struct RetryOption {
-    attempts: Option<u32>,
-    initial_delay_ms: Option<u64>,
-    max_delay_ms: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-struct ShutdownOption {
-    grace_ms: Option<u64>,
-    term_ms: Option<u64>,
-    fast_int_ms: Option<u64>,
-    fast_term_ms: Option<u64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default, expecting = "an object")]
-struct PingOption {
-    ping_interval_ms: Option<u64>,
-    pong_timeout_ms: Option<u64>,
-}
-
-type Members<'a> = std::collections::HashMap<String, &'a RawValue>;
-
-/// Takes one option. `null` is no value: it is what `NaN` and infinity become on their way here.
-fn take<T: DeserializeOwned>(members: &Members<'_>, name: &str) -> Result<Option<T>, McpError> {
-    let Some(raw) = members.get(name) else { return Ok(None) };
-    serde_json::from_str::<T>(raw.get()).map(Some).map_err(|error| invalid(name, &error.to_string()))
-}
-
-fn invalid(name: &str, why: &str) -> McpError {
-    // serde says where in the text it stopped; the option's name says more.
-    let why = why.split(" at line ").next().unwrap_or(why);
-    McpError::new(ErrorCode::InvalidArgument, format!("options.{name}: {why}"))
-        .with(|facts| facts.parameter = Some(format!("options.{name}")))
-}
-
-/// A time of at least 1 ms.
-fn millis(members: &Members<'_>, name: &str) -> Result<Option<Duration>, McpError> {
-    match take::<f64>(members, name)? {
-        None => Ok(None),
-        Some(value) if (1.0..=MAX_MILLIS).contains(&value) => {
-            Ok(Some(Duration::from_secs_f64(value / 1_000.0)))
-        }
-        Some(_) => Err(invalid(name, "expected a time in milliseconds, at least 1")),
-    }
-}
-
-/// Longest time that can be set: a year.
-const MAX_MILLIS: f64 = 366.0 * 24.0 * 3_600_000.0;
-
-fn count(members: &Members<'_>, name: &str, default: usize) -> Result<usize, McpError> {
-    match take::<usize>(members, name)? {
-        Some(0) => Err(invalid(name, "expected a number of at least 1")),
-        other => Ok(other.unwrap_or(default)),
-    }
-}
-
-fn at_least_one(members: &Members<'_>, name: &str) -> Result<Option<usize>, McpError> {
-    Ok(members.get(name).map(|_| count(members, name, 0)).transpose()?.filter(|number| *number > 0))
-}
-
-fn choice<T: Copy>(members: &Members<'_>, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, McpError> {
-    let Some(given) = take::<String>(members, name)? else { return Ok(None) };
-    choices.iter().find(|(text, _)| *text == given).map(|(_, value)| Some(*value)).ok_or_else(|| {
-        let texts: Vec<String> = choices.iter().map(|(text, _)| format!("\"{text}\"")).collect();
-        invalid(name, &format!("expected {}, got \"{given}\"", texts.join(" or ")))
-    })
 }
 
 impl Options {
@@ -486,7 +385,7 @@ fn editor(members: &Members<'_>) -> Result<EditorChoice, McpError> {
     }
 }
 
-fn state_option(members: &Members<'_>, cwd: &std::path::Path) -> Result<Option<StateOption>, McpError> {
+fn state_option(members: &Members<'_>, cwd: &Path) -> Result<Option<StateOption>, McpError> {
     match members.get("stateDir").map(|raw| raw.get()) {
         Some("false") => Ok(Some(StateOption::Memory)),
         _ => Ok(take::<String>(members, "stateDir")?.map(|path| StateOption::Directory(cwd.join(path)))),
@@ -513,7 +412,7 @@ fn token_choice(members: &Members<'_>, callbacks: &[String]) -> Result<TokenChoi
 fn audit_target(
     members: &Members<'_>,
     callbacks: &[String],
-    cwd: &std::path::Path,
+    cwd: &Path,
 ) -> Result<Option<audit::Target>, McpError> {
     if callbacks.iter().any(|name| name == "auditLog") {
         return Ok(Some(audit::Target::Host));
@@ -540,227 +439,3 @@ fn servers(members: &Members<'_>) -> Result<Option<String>, McpError> {
         Some(_) => Err(invalid("servers", "expected an object of server definitions by name")),
     }
 }
-
-fn connection_settings(
-    members: &Members<'_>,
-    cwd: &std::path::Path,
-    environment: Arc<Environment>,
-) -> Result<ConnectionSettings, McpError> {
-    let preset = Clocks::from_environment(&environment);
-    let clocks = Clocks {
-        connect: millis(members, "connectTimeoutMs")?.unwrap_or(preset.connect),
-        request: millis(members, "requestTimeoutMs")?.unwrap_or(preset.request),
-        tool_idle: millis(members, "toolTimeoutMs")?.unwrap_or(preset.tool_idle),
-        total: millis(members, "maxTotalTimeoutMs")?,
-    };
-    let identity = match take::<ClientInfo>(members, "clientInfo")? {
-        Some(info) => ClientIdentity { name: info.name, version: info.version, title: info.title },
-        None => ClientIdentity {
-            name: env!("CARGO_PKG_NAME").to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            title: None,
-        },
-    };
-    let lists = ListLimits::default();
-    let stderr = choice(members, "stderr", &[("capture", false), ("inherit", true)])?;
-    Ok(ConnectionSettings {
-        clocks,
-        backoff: backoff(members)?,
-        start: choice(members, "start", &START)?.unwrap_or(StartPolicy::Eager),
-        pulse: pulse(members)?,
-        pools: StartPools::new(
-            at_least_one(members, "localConcurrency")?,
-            at_least_one(members, "remoteConcurrency")?,
-        ),
-        lists: ListLimits {
-            pages: count(members, "maxListPages", lists.pages)?,
-            items: count(members, "maxListItems", lists.items)?,
-        },
-        classifier: take::<OwnNames>(members, "classification")?
-            .map(|own| Classifier::with(&own))
-            .unwrap_or_default(),
-        catalog_ttl: Duration::from_millis(take(members, "catalogTtlMs")?.unwrap_or(20_000)),
-        max_message: count(members, "maxMessageBytes", MAX_BYTES)?,
-        max_queued: count(members, "maxQueuedBytes", MAX_BYTES)?,
-        shutdown: shutdown(members)?,
-        ping: ping(members)?,
-        introduction: Introduction {
-            identity,
-            // Filled in when it is known which callbacks there are.
-            features: ClientFeatures { roots: true, ..ClientFeatures::default() },
-        },
-        inputs: inputs(members)?,
-        probe: millis(members, "probeTimeoutMs")?.unwrap_or(PROBE_TIMEOUT),
-        environment,
-        shell_env: shell_env(members)?,
-        predecessors: None,
-        cwd: cwd.to_path_buf(),
-        inherit_stderr: stderr.unwrap_or(false),
-        max_resumptions: take::<HttpOption>(members, "http")?
-            .and_then(|http| http.max_resumptions)
-            .unwrap_or(5),
-        tls: take::<TlsOption>(members, "tls")?.map(TlsOption::into_spec),
-        proxy: proxy(members)?,
-        account: None,
-        recorder: None,
-        officials: officials(members)?,
-        gate: Gate::new(Vec::new(), ""),
-    })
-}
-
-/// The option `http`.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct HttpOption {
-    max_resumptions: Option<u32>,
-    ping_interval_ms: Option<u64>,
-    pong_timeout_ms: Option<u64>,
-}
-
-/// The option `tls`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "an object")]
-struct TlsOption {
-    #[serde(default)]
-    ca: OneOrMany,
-    cert: Option<String>,
-    key: Option<String>,
-    #[serde(default)]
-    insecure_skip_verify: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a string or an array of strings")]
-enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Default for OneOrMany {
-    fn default() -> Self {
-        OneOrMany::Many(Vec::new())
-    }
-}
-
-impl TlsOption {
-    fn into_spec(self) -> TlsSpec {
-        TlsSpec {
-            ca: match self.ca {
-                OneOrMany::One(one) => vec![one],
-                OneOrMany::Many(many) => many,
-            },
-            cert: self.cert,
-            key: self.key.map(Secret::new),
-            insecure_skip_verify: self.insecure_skip_verify,
-        }
-    }
-}
-
-/// The option `officialRegistry`: `"fetch"`, what was fetched, or `false`.
-fn officials(members: &Members<'_>) -> Result<Option<Arc<Known>>, McpError> {
-    let text = members.get("officialRegistry").map_or("false", |raw| raw.get());
-    match (text, json_scan::pick(text, ["servers"])) {
-        ("false" | "null", _) => Ok(None),
-        _ if let Some(url) = registry_address(members) => Ok(Some(Arc::new(Known::at(url)))),
-        (_, [Some(servers)]) if servers.starts_with('[') => {
-            Ok(Some(Arc::new(Known::with(Officials::read(json_scan::elements(servers))))))
-        }
-        _ => Err(invalid("officialRegistry", "expected \"fetch\", {url}, {servers} or false")),
-    }
-}
-
-/// Which registry is asked for: `"fetch"` the official one, `{url}` another.
-fn registry_address(members: &Members<'_>) -> Option<String> {
-    let text = members.get("officialRegistry")?.get();
-    if text == "\"fetch\"" {
-        return Some(OFFICIAL.to_owned());
-    }
-    let [url] = json_scan::pick(text, ["url"]);
-    url.and_then(json_scan::decode).filter(|url| !url.is_empty()).map(Cow::into_owned)
-}
-
-/// The option `proxy`: a URL, or `false` for none.
-fn proxy(members: &Members<'_>) -> Result<ProxyChoice, McpError> {
-    match members.get("proxy").map(|raw| raw.get()) {
-        None | Some("null") => Ok(ProxyChoice::Inherited),
-        Some("false") => Ok(ProxyChoice::Off),
-        Some(text) => match serde_json::from_str::<String>(text) {
-            Ok(url) if !url.trim().is_empty() => Ok(ProxyChoice::Url(SafeUrl::new(url.trim()))),
-            _ => Err(invalid("proxy", "expected a URL or false")),
-        },
-    }
-}
-
-/// The option `shellEnv`: `"auto"`, or `false` for none.
-fn shell_env(members: &Members<'_>) -> Result<Option<Arc<ShellEnvironment>>, McpError> {
-    match members.get("shellEnv").map(|raw| raw.get()) {
-        None | Some("null" | "false") => Ok(None),
-        Some("\"auto\"") => Ok(Some(Arc::default())),
-        Some(_) => Err(invalid("shellEnv", "expected \"auto\" or false")),
-    }
-}
-
-fn backoff(members: &Members<'_>) -> Result<Backoff, McpError> {
-    let own = take::<RetryOption>(members, "retry")?.unwrap_or_default();
-    let preset = Backoff::default();
-    Ok(Backoff {
-        attempts: own.attempts.unwrap_or(preset.attempts),
-        initial: own.initial_delay_ms.map_or(preset.initial, Duration::from_millis),
-        longest: own.max_delay_ms.map_or(preset.longest, Duration::from_millis),
-    })
-}
-
-fn inputs(members: &Members<'_>) -> Result<InputSettings, McpError> {
-    let preset = InputSettings::default();
-    let delays = match take::<Vec<f64>>(members, "urlElicitationDelaysMs")? {
-        None => preset.url_delays,
-        Some(given) => given
-            .into_iter()
-            .map(|delay| {
-                (0.0..=MAX_MILLIS).contains(&delay).then(|| Duration::from_secs_f64(delay / 1_000.0))
-            })
-            .collect::<Option<_>>()
-            .ok_or_else(|| invalid("urlElicitationDelaysMs", "expected times in milliseconds"))?,
-    };
-    let rounds = take::<u32>(members, "maxInputRounds")?.unwrap_or(preset.max_rounds);
-    let decline = choice(members, "secretForms", &[("ask", false), ("decline", true)])?;
-    let decline_secrets = decline.unwrap_or(preset.decline_secrets);
-    Ok(InputSettings { max_rounds: rounds, decline_secrets, url_delays: delays })
-}
-
-fn shutdown(members: &Members<'_>) -> Result<ShutdownTimes, McpError> {
-    let own = take::<ShutdownOption>(members, "shutdown")?.unwrap_or_default();
-    let preset = ShutdownTimes::default();
-    Ok(ShutdownTimes {
-        grace: own.grace_ms.map_or(preset.grace, Duration::from_millis),
-        term: own.term_ms.map_or(preset.term, Duration::from_millis),
-        fast_int: own.fast_int_ms.map_or(preset.fast_int, Duration::from_millis),
-        fast_term: own.fast_term_ms.map_or(preset.fast_term, Duration::from_millis),
-    })
-}
-
-fn pulse(members: &Members<'_>) -> Result<Pulse, McpError> {
-    let Some(own) = take::<HttpOption>(members, "http")? else { return Ok(Pulse::default()) };
-    let preset = Pulse::default();
-    Ok(Pulse {
-        quiet: at_least(own.ping_interval_ms, preset.quiet),
-        patience: at_least(own.pong_timeout_ms, preset.patience),
-    })
-}
-
-/// A time in milliseconds; a clock that ticks all the time would be no clock.
-fn at_least(millis: Option<u64>, preset: Duration) -> Duration {
-    millis.map_or(preset, |millis| Duration::from_millis(millis.clamp(10, MAX_PING_MILLIS)))
-}
-
-fn ping(members: &Members<'_>) -> Result<PingTimes, McpError> {
-    let own = take::<PingOption>(members, "ws")?.unwrap_or_default();
-    let preset = PingTimes::default();
-    Ok(PingTimes {
-        interval: at_least(own.ping_interval_ms, preset.interval),
-        timeout: at_least(own.pong_timeout_ms, preset.timeout),
-    })
-}
-
-/// Longest time between pings: a day.
-const MAX_PING_MILLIS: u64 = 24 * 3_600_000;
