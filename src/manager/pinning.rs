@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Manager;
+use super::finding::ToolTarget;
 use super::persist::Persist;
 use super::pins::{Change, Standing};
 use super::registry::ToolEntry;
 use super::rules::Rules;
-use super::tools::{CallOptions, ToolTarget};
+use super::tools::CallOptions;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Manager;
+use super::finding::{shown, unknown};
 use super::listing::is_shown;
 use super::registry::PromptEntry;
 use super::span::Subject;
-use super::tools::{CallOptions, shown, unknown};
+use super::tools::CallOptions;
 use super::view::View;
 use crate::call::output::map_prompt;
 use crate::connection::request::Ask;

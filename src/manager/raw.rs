@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::Manager;
+use super::finding::ToolTarget;
+use super::passage::check_caller;
 use super::registry::{ToolEntry, ToolKind};
 use super::span::End;
-use super::tools::{Call, CallOptions, ToolTarget, check_caller, check_depth, tool_params};
+use super::tools::{Call, CallOptions, check_depth, tool_params};
 use crate::connection::Connection;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;

@@ -10,9 +10,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Manager;
+use super::finding::shown;
 use super::listing::not_in_view;
 use super::registry::{ToolEntry, ToolKind};
-use super::tools::{Call, CallOptions, shown};
+use super::tools::{Call, CallOptions};
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents};
 use crate::connection::Connection;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::Manager;
-use super::tools::{CallOptions, shown};
+use super::finding::shown;
+use super::tools::CallOptions;
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
 use crate::connection::Connection;

@@ -13,8 +13,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Manager;
+use super::finding::{SURELY_FRESH, shown, unknown};
 use super::listing::is_shown;
-use super::tools::{CallOptions, SURELY_FRESH, shown, unknown};
+use super::tools::CallOptions;
 use super::verbs::Answer;
 use crate::call::blob::decode_base64;
 use crate::connection::request::Ask;

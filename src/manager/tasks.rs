@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Manager;
+use super::finding::{ToolTarget, shown};
 use super::registry::ToolKind;
 use super::span::End;
-use super::tools::{Call, CallOptions, CallOutcome, Called, Prepared, ToolTarget, shown, timed, tool_params};
+use super::tools::{Call, CallOptions, CallOutcome, Called, Prepared, timed, tool_params};
 use super::view::View;
 use crate::call::output::MappedResult;
 use crate::call::task::{Following, Stop, TaskView, ask_once, cancelled, follow};

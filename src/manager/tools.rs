@@ -1,66 +1,31 @@
-//! Tools: listing them under their full names, finding the one that is meant, calling it.
+//! Calling tools: what is prepared before one is sent, and what is made of its result.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Manager;
 use super::audit::shown_arguments;
-use super::listing::Caller;
-use super::persist::Persist;
+use super::finding::ToolTarget;
+use super::passage::check_caller;
 use super::registry::{ToolEntry, ToolKind};
 use super::span::{End, Span, Subject, told};
 use super::view::View;
 use crate::call::blob::Shelf;
 use crate::call::budget::hold_to;
-use crate::call::gate::{Gatekeeper, Passage, pass};
-use crate::call::hook::{HookedCall, before};
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
 use crate::client::progress::{Lingering, ProgressSink};
 use crate::client::tally::Tally;
-use crate::config::spec::TransportSpec;
 use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
-use crate::error::{ErrorCode, McpError, PermissionLayer};
+use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
 use crate::json_scan;
 use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::permission::Remember;
 use crate::protocol::negotiation::HEADER_MISMATCH;
-use crate::protocol::tool::ToolDefinition;
 use crate::runtime;
-
-/// Which tool is meant.
-#[derive(Clone, Debug)]
-pub enum ToolTarget {
-    /// By full name.
-    Full(String),
-    /// By server and wire name.
-    Pair {
-        /// Server.
-        server: String,
-        /// The server's own name of the tool.
-        tool: String,
-    },
-}
-
-impl ToolTarget {
-    fn server(&self) -> Option<&str> {
-        match self {
-            ToolTarget::Full(_) => None,
-            ToolTarget::Pair { server, .. } => Some(server),
-        }
-    }
-
-    fn tool(&self) -> &str {
-        match self {
-            ToolTarget::Full(name) => name,
-            ToolTarget::Pair { tool, .. } => tool,
-        }
-    }
-}
 
 /// Options of one call.
 #[derive(Default)]
@@ -151,9 +116,6 @@ pub struct CallOutcome {
 
 /// How often a call that takes long is reported (CAL-01).
 const PROGRESS_EVERY: Duration = Duration::from_secs(30);
-/// A list younger than this is not fetched again because of a name it does not hold.
-pub(super) const SURELY_FRESH: Duration = Duration::from_secs(1);
-
 impl Manager {
     /// Calls a tool.
     ///
@@ -283,72 +245,6 @@ impl Manager {
         self.audit("call", entry.connection.name(), details);
     }
 
-    /// Hook and permission; the arguments that may be sent, where they are not those given.
-    pub(super) async fn pass_gate(
-        &self,
-        call: &Call<'_>,
-        arguments: &str,
-    ) -> Result<Option<String>, McpError> {
-        let outcome = self.ask_gate(call, arguments).await;
-        let entry = call.entry;
-        if self.is_audited() {
-            let (word, layer, rule) = match &outcome {
-                Ok(_) => ("allow", None, entry.rule.as_deref()),
-                Err(error) => ("deny", error.facts().layer, error.facts().rule.as_deref()),
-            };
-            let details = serde_json::json!({
-                "tool": entry.definition().wire_name, "decision": word, "layer": layer, "rule": rule,
-            });
-            self.audit("permission", entry.connection.name(), details);
-        }
-        outcome
-    }
-
-    async fn ask_gate(&self, call: &Call<'_>, arguments: &str) -> Result<Option<String>, McpError> {
-        let Call { entry, deadline, view, .. } = *call;
-        let patience = self.options.permission_timeout;
-        let host: &dyn Host = view.map_or(self.post.as_ref(), |view| view.as_ref());
-        let tool = entry.definition();
-        let server = entry.connection.name();
-        let hooked = HookedCall { server, tool: &tool.wire_name, full_name: &entry.full_name, arguments };
-        let rewritten = before(hooked, host, patience, deadline).await?;
-        let verdict = match view {
-            Some(view) => view.decide(entry),
-            None => entry.verdict(),
-        };
-        let passage = Passage {
-            server,
-            tool,
-            full_name: &entry.full_name,
-            arguments: rewritten.as_deref().unwrap_or(arguments),
-            decision: verdict.decision,
-            rule: verdict.rule,
-            changed_since: entry.standing.changed.as_deref(),
-        };
-        let keeper = Gatekeeper {
-            host,
-            memory: view.map_or(&self.memory, |view| &view.memory),
-            patience,
-            keep: &|remember| self.keep_permission(remember, server, tool),
-        };
-        let passed = pass(passage, keeper, deadline).await?;
-        self.pin_passed(entry);
-        Ok(passed.or(rewritten))
-    }
-
-    /// Writes an allow rule for one tool to a settings file; a failure is told, the call goes on. (POL-08)
-    fn keep_permission(&self, remember: Remember, server: &str, tool: &ToolDefinition) {
-        let persist = if remember == Remember::User { Persist::User } else { Persist::Local };
-        let rule = crate::name::build_tool_name(server, &tool.wire_name);
-        match self.write_allow_rule(persist, rule) {
-            Ok(()) => self.note_kept(server, tool, persist),
-            Err(error) => {
-                let message = format!("the permission holds for this session only: {}", error.message());
-                self.diagnose(&Diagnostic::warning("PERMISSION_NOT_KEPT", message).on(server));
-            }
-        }
-    }
-
     /// Sends the call; once more with fresh definitions where the server refuses the headers built from the old ones.
     pub(super) async fn send_tool_call(&self, call: &Call<'_>, params: &Params) -> Result<RawText, McpError> {
         let Call { entry, deadline, .. } = *call;
@@ -455,133 +351,6 @@ impl Manager {
             format!("the arguments of {} do not match its inputSchema: {mismatch}", entry.full_name);
         Err(McpError::new(ErrorCode::InputInvalid, message).on(entry.connection.name()))
     }
-
-    /// A tool that is known right now.
-    pub(super) fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
-        let registry = runtime::read(&self.registry);
-        match target {
-            ToolTarget::Full(name) => registry.tool(name),
-            ToolTarget::Pair { server, tool } => registry.tool_of(server, tool),
-        }
-        .cloned()
-    }
-
-    /// Looks for a tool that is not known: its server may not have been asked yet, or may have a new one.
-    pub(super) async fn find_tool(
-        &self,
-        target: &ToolTarget,
-        options: &CallOptions,
-        view: Option<&Arc<View>>,
-    ) -> Result<Arc<ToolEntry>, McpError> {
-        self.loaded().await?;
-        if let Some(entry) = self.known_tool(target) {
-            return Ok(entry);
-        }
-        let server = match target {
-            ToolTarget::Pair { server, .. } => server.clone(),
-            ToolTarget::Full(name) => {
-                if self.registry().server_of(name).is_none() {
-                    self.connectors_settled().await;
-                }
-                let Some(server) = self.registry().server_of(name).map(str::to_owned) else {
-                    return self.find_own_name(name, options, view).await;
-                };
-                server
-            }
-        };
-        if view.is_some_and(|view| !view.has_server(&server)) {
-            return Err(Self::no_such_tool_here(target));
-        }
-        let connection = self.connection(&server).await?;
-        let clocks = connection.settings().clocks;
-        let deadline = Deadline::start(clocks.tool(options.timeout, options.total));
-        let live = connection.ready(&deadline, None).await?;
-        connection.tools(&live).await?;
-        if self.known_tool(target).is_none()
-            && connection.catalog().tools.age(live.generation).is_none_or(|age| age > SURELY_FRESH)
-        {
-            connection.catalog().tools.mark_stale();
-            connection.tools(&live).await?;
-        }
-        if let (true, ToolTarget::Pair { tool, .. }) = (connection.spec().is_ide(), target)
-            && self.known_tool(target).is_none()
-            && connection.catalog().tools.known().iter().any(|known| known.wire_name == *tool)
-        {
-            return Err(not_taken_over(&server, tool));
-        }
-        self.known_tool(target).ok_or_else(|| self.no_such_tool(&server, target))
-    }
-
-    /// Looks for a tool by its own name in the in-process servers, where those keep theirs (NAM-06).
-    async fn find_own_name(
-        &self,
-        name: &str,
-        options: &CallOptions,
-        view: Option<&Arc<View>>,
-    ) -> Result<Arc<ToolEntry>, McpError> {
-        let table = self.table();
-        let in_process = table.values().filter(|one| {
-            matches!(one.spec().transport, TransportSpec::Sdk { .. })
-                && view.is_none_or(|view| view.has_server(one.name()))
-        });
-        for connection in in_process.filter(|_| !self.options.sdk_prefix) {
-            let deadline = Deadline::start(connection.settings().clocks.tool(options.timeout, options.total));
-            // Another server may have it.
-            let Ok(live) = connection.ready(&deadline, None).await else { continue };
-            let _ = connection.tools(&live).await;
-            if let Some(entry) = self.known_tool(&ToolTarget::Full(name.to_owned())) {
-                return Ok(entry);
-            }
-        }
-        Err(self.no_such_name(name))
-    }
-
-    /// A tool outside of a view does not exist there; nothing is said of what exists elsewhere.
-    fn no_such_tool_here(target: &ToolTarget) -> McpError {
-        let name = match target {
-            ToolTarget::Full(name) => name,
-            ToolTarget::Pair { tool, .. } => tool,
-        };
-        unknown(ErrorCode::ToolUnknown, format!("this view has no tool \"{}\"", shown(name)), Vec::new())
-    }
-
-    fn no_such_tool(&self, server: &str, target: &ToolTarget) -> McpError {
-        let registry = self.registry();
-        let (name, suggestions) = match target {
-            ToolTarget::Full(name) => (name, registry.tools_like(name)),
-            ToolTarget::Pair { tool, .. } => (tool, registry.tools_of_like(server, tool)),
-        };
-        unknown(ErrorCode::ToolUnknown, format!("the server has no tool \"{}\"", shown(name)), suggestions)
-            .on(server)
-    }
-
-    /// A full name whose server is not configured, or that is no full name at all.
-    fn no_such_name(&self, name: &str) -> McpError {
-        let registry = self.registry();
-        if let Some((server, _)) = crate::name::parse_tool_name(name) {
-            return self.unknown_server(server);
-        }
-        let what = format!("no tool \"{}\" is known; full names are mcp__<server>__<tool>", shown(name));
-        unknown(ErrorCode::ToolUnknown, what, registry.tools_like(name))
-    }
-}
-
-/// A tool is called by whom its server offers it to: apps reach only their own server, and models no tool that is
-/// meant for apps alone (mcp:APP-03, 04).
-pub(super) fn check_caller(entry: &ToolEntry, app: Option<&str>) -> Result<(), McpError> {
-    let server = entry.connection.name();
-    let why = match app {
-        None if Caller::Model.sees(entry) => return Ok(()),
-        None => "its server offers it to its own app alone (option app)".to_owned(),
-        Some(app) if app != server => format!("it is not a tool of \"{}\", whose app calls it", shown(app)),
-        Some(_) if Caller::App.sees(entry) => return Ok(()),
-        Some(_) => "its server does not offer it to its app".to_owned(),
-    };
-    let message = format!("{} is refused: {why}", entry.full_name);
-    Err(McpError::new(ErrorCode::PermissionDenied, message).on(server).with(|facts| {
-        facts.layer = Some(PermissionLayer::Rule);
-        facts.rule = Some("_meta.ui.visibility".to_owned());
-    }))
 }
 
 /// Servers refuse what is nested without end, and so do we, before anything is sent (B-087).
@@ -592,27 +361,6 @@ pub(super) fn check_depth(parameter: &str, text: &str) -> Result<(), McpError> {
     let message = format!("{parameter}: nested deeper than {}", json_scan::MAX_DEPTH);
     Err(McpError::new(ErrorCode::InvalidArgument, message)
         .with(|facts| facts.parameter = Some(parameter.to_owned())))
-}
-
-/// An editor's tool outside of `ideAllowedTools`. (POL-10, POL-11)
-fn not_taken_over(server: &str, tool: &str) -> McpError {
-    let message = format!("\"{}\" is not among ideAllowedTools", shown(tool));
-    McpError::new(ErrorCode::PermissionDenied, message).on(server).with(|facts| {
-        facts.layer = Some(PermissionLayer::Ide);
-        facts.rule = Some("ideAllowedTools".to_owned());
-    })
-}
-
-pub(super) fn shown(name: &str) -> String {
-    crate::client::excerpt(&crate::unicode::clean_str_lossy(name), 200)
-}
-
-pub(super) fn unknown(code: ErrorCode, what: String, suggestions: Vec<String>) -> McpError {
-    let hint = match suggestions.first() {
-        Some(first) => format!("{what}; did you mean \"{first}\"?"),
-        None => what,
-    };
-    McpError::new(code, hint).with(|facts| facts.suggestions = Some(suggestions))
 }
 
 fn headers_differ(error: &McpError) -> bool {

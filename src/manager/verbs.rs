@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::Manager;
+use super::finding::ToolTarget;
 use super::listing::{Caller, ToolList};
 use super::prompts::PromptArguments;
 use super::resources::ResourceList;
 use super::skills::WantedFile;
 use super::span::{Listeners, Subject, told};
-use super::tools::ToolTarget;
 use super::verb_payloads::{
     Add, Close, Complete, Connect, GetPrompt, LoadSkill, LogLevel, Login, MaybeServer, OfServer, OfTask,
     OfTool, RawRequest, ReadResource, ReadSkillFile, Ready, Removal, ResumeTask, Roots, Search, SlashCommand,
