@@ -17,7 +17,6 @@ use tokio::time::Instant;
 
 use crate::client::{Request, rpc_error};
 use crate::connection::Connection;
-use crate::connection::request::Ask;
 use crate::connection::task_news::TaskWatch;
 use crate::deadline::{Deadline, OwnedHold};
 use crate::diagnostic::Diagnostic;
@@ -128,7 +127,7 @@ async fn ask(
     more: Option<(&str, &str)>,
 ) -> Result<RawText, McpError> {
     let deadline = Arc::new(Deadline::start(connection.settings().clocks.request(None, None)));
-    connection.request(&Ask::new(method, &params_of(id, more), &deadline)).await
+    connection.request(Request::new(method, &params_of(id, more), &deadline)).await
 }
 
 fn params_of(id: &str, more: Option<(&str, &str)>) -> Params {
@@ -363,9 +362,12 @@ impl<'a> Run<'a> {
         let (task, id) = (self.task, self.id.clone());
         self.side.push(Box::pin(async move {
             let params = params_of(&id, None);
-            let ask =
-                Ask { host: task.host, task: Some(&id), ..Ask::new("tasks/result", &params, task.deadline) };
-            Side::Result(task.connection.request(&ask).await)
+            let request = Request {
+                host: task.host,
+                task: Some(&id),
+                ..Request::new("tasks/result", &params, task.deadline)
+            };
+            Side::Result(task.connection.request(request).await)
         }));
     }
 

@@ -85,18 +85,19 @@ pub struct Client {
     mirrors: RwLock<HashMap<String, Arc<[HeaderMirror]>>>,
 }
 
-/// A request in the making.
+/// What is asked of a server.
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// Method.
     pub method: &'a str,
     /// Parameters.
     pub params: &'a Params,
-    /// Its limits; progress of this very request resets the idle one.
+    /// Its limits, over all repetitions; progress of this very request resets the idle one.
     pub deadline: &'a Arc<Deadline>,
     /// Who hears of its progress.
-    pub progress: Option<ProgressSink>,
+    pub progress: Option<&'a ProgressSink>,
     /// Who answers what the server asks because of it; `None` is the connection's own host.
-    pub host: Option<Arc<dyn Host>>,
+    pub host: Option<&'a Arc<dyn Host>>,
     /// The task it waits for, if it does: questions of that task belong to it.
     pub task: Option<&'a str>,
     /// Keeps its progress token beyond the answer.

@@ -118,10 +118,10 @@ impl ProgressTable {
     pub fn watch(self: &Arc<Self>, id: u64, request: &Request<'_>) -> WatchGuard {
         let entry = Watched {
             deadline: Arc::clone(request.deadline),
-            sink: request.progress.clone(),
+            sink: request.progress.cloned(),
             last: f64::NEG_INFINITY,
             may_ask: stateless::may_ask(request.method),
-            host: request.host.clone(),
+            host: request.host.cloned(),
             task: request.task.map(str::to_owned),
             lingers: request.lingering.is_some(),
         };

@@ -80,7 +80,7 @@ impl Client {
     /// Answers all questions of a round side by side (mcp:MRTR-15); people's time does not count.
     async fn gather(&self, request: &Request<'_>, required: &InputRequired) -> Result<Vec<String>, McpError> {
         let _held = request.deadline.hold();
-        let host = request.host.as_deref();
+        let host = request.host.map(AsRef::as_ref);
         self.while_open(try_join_all(required.requests.iter().map(|one| self.answer_input(host, one)))).await
     }
 
@@ -180,7 +180,7 @@ impl Client {
             }
             // Registered first: the visit may have ended before the answer is here.
             visits.push(self.desk().await_visit(&one.id));
-            match self.desk().visit(request.host.as_deref(), &one.params).await {
+            match self.desk().visit(request.host.map(AsRef::as_ref), &one.params).await {
                 Ok(true) => {}
                 Ok(false) => {
                     let message =

@@ -1,61 +1,20 @@
 //! A request over a connection, whichever client it has: repeated once where that is surely harmless, and counted
 //! as a sign of health or of its opposite.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Command, Connection, Live, Shared};
 use crate::client::Request;
-use crate::client::progress::{Lingering, ProgressSink};
-use crate::client::tally::Tally;
-use crate::deadline::Deadline;
 use crate::error::{Delivery, ErrorCode, McpError};
-use crate::host::Host;
 use crate::jsonrpc::RawText;
-use crate::jsonrpc::write::Params;
 use crate::runtime::lock;
 
 /// Transport errors in a row, with no success between them, that open the circuit (LIF-05).
 const STRIKES: u32 = 3;
-
-/// What is asked of a server.
-pub struct Ask<'a> {
-    /// Method.
-    pub method: &'a str,
-    /// Parameters.
-    pub params: &'a Params,
-    /// Limits, over all repetitions.
-    pub deadline: &'a Arc<Deadline>,
-    /// Who hears of progress.
-    pub progress: Option<&'a ProgressSink>,
-    /// Who answers what the server asks because of it; `None` is the connection's own host.
-    pub host: Option<&'a Arc<dyn Host>>,
-    /// The task it waits for, if it does.
-    pub task: Option<&'a str>,
-    /// Keeps its progress token beyond the answer.
-    pub lingering: Option<&'a Lingering>,
-    /// Where it is counted.
-    pub tally: Option<&'a Tally>,
-}
-
-impl<'a> Ask<'a> {
-    /// A request whose progress nobody follows and that is nobody's in particular.
-    pub fn new(method: &'a str, params: &'a Params, deadline: &'a Arc<Deadline>) -> Self {
-        Self {
-            method,
-            params,
-            deadline,
-            progress: None,
-            host: None,
-            task: None,
-            lingering: None,
-            tally: None,
-        }
-    }
-}
 
 impl Connection {
     /// Sends a request, connecting if need be. Once more where the connection was gone before a byte of it was
@@ -64,19 +23,11 @@ impl Connection {
     ///
     /// # Errors
     /// Those of [`Connection::ready`] and of [`crate::client::Client::request`].
-    pub async fn request(&self, ask: &Ask<'_>) -> Result<RawText, McpError> {
+    pub async fn request(&self, request: Request<'_>) -> Result<RawText, McpError> {
         let mut gone = None;
         loop {
-            let live = self.ready(ask.deadline, gone).await?;
+            let live = self.ready(request.deadline, gone).await?;
             let since = Instant::now();
-            let request = Request {
-                progress: ask.progress.cloned(),
-                host: ask.host.cloned(),
-                task: ask.task,
-                lingering: ask.lingering,
-                tally: ask.tally,
-                ..Request::new(ask.method, ask.params, ask.deadline)
-            };
             let outcome = live.client.request(request).await;
             self.shared.judge(&live, since, outcome.as_ref().err());
             if let Some(removed) = outcome.as_ref().err().and_then(|error| error.facts().removed) {

@@ -10,7 +10,7 @@ use super::span::Subject;
 use super::tools::CallOptions;
 use super::view::View;
 use crate::call::output::map_prompt;
-use crate::connection::request::Ask;
+use crate::client::Request;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
@@ -84,8 +84,8 @@ impl Manager {
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
         let (progress, host, tally) = (options.progress.as_ref(), host.as_ref(), options.tally());
-        let ask = Ask { progress, host, tally, ..Ask::new("prompts/get", &params, &deadline) };
-        let reply = connection.request(&ask).await?;
+        let request = Request { progress, host, tally, ..Request::new("prompts/get", &params, &deadline) };
+        let reply = connection.request(request).await?;
         let rules = self.output_rules(server, &entry.full_name);
         let reply = reply.into_string();
         let mapped = crate::runtime::at_length(reply.len(), || map_prompt(&reply, &rules))

@@ -8,8 +8,8 @@ use super::passage::check_caller;
 use super::registry::{ToolEntry, ToolKind};
 use super::span::End;
 use super::tools::{Call, CallOptions, check_depth, tool_params};
+use crate::client::Request;
 use crate::connection::Connection;
-use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::json_scan;
@@ -42,8 +42,8 @@ impl Manager {
         let clocks = connection.settings().clocks;
         let deadline = Deadline::start(clocks.request(options.timeout, options.total));
         let (deadline, progress, tally) = (&Arc::new(deadline), options.progress.as_ref(), options.tally());
-        let ask = Ask { progress, tally, ..Ask::new(method, &wire, deadline) };
-        let reply = connection.request(&ask).await?;
+        let request = Request { progress, tally, ..Request::new(method, &wire, deadline) };
+        let reply = connection.request(request).await?;
         Ok(format!("{{\"result\":{}}}", reply.as_str()))
     }
 

@@ -9,8 +9,8 @@ use super::finding::shown;
 use super::tools::CallOptions;
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
+use crate::client::Request;
 use crate::connection::Connection;
-use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
@@ -195,8 +195,8 @@ impl Manager {
         let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
         let (progress, host, tally) = (options.progress.as_ref(), host.as_ref(), options.tally());
-        let ask = Ask { progress, host, tally, ..Ask::new(method, params, &deadline) };
-        Ok(connection.request(&ask).await?.into_string())
+        let request = Request { progress, host, tally, ..Request::new(method, params, &deadline) };
+        Ok(connection.request(request).await?.into_string())
     }
 }
 

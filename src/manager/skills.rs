@@ -18,7 +18,7 @@ use super::listing::is_shown;
 use super::tools::CallOptions;
 use super::verbs::Answer;
 use crate::call::blob::decode_base64;
-use crate::connection::request::Ask;
+use crate::client::Request;
 use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
@@ -368,8 +368,8 @@ impl Visit<'_> {
         let meta = self.options.meta.as_deref().and_then(inner_members).unwrap_or_default().to_owned();
         let params = Params::from_members(members, meta);
         let (deadline, progress) = (&self.deadline, self.options.progress.as_ref());
-        let ask = Ask { progress, ..Ask::new(method, &params, deadline) };
-        let reply = self.connection.request(&ask).await?;
+        let request = Request { progress, ..Request::new(method, &params, deadline) };
+        let reply = self.connection.request(request).await?;
         deadline.touch();
         Ok(reply.into_string())
     }

@@ -14,9 +14,9 @@ use crate::call::blob::Shelf;
 use crate::call::budget::hold_to;
 use crate::call::output::{MappedResult, OutputRules, map_result};
 use crate::call::tool_schema::ToolSchema;
+use crate::client::Request;
 use crate::client::progress::{Lingering, ProgressSink};
 use crate::client::tally::Tally;
-use crate::connection::request::Ask;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
@@ -252,10 +252,11 @@ impl Manager {
         let host = View::host(call.view);
         let (progress, host) = (call.options.progress.as_ref(), host.as_ref());
         let (lingering, tally) = (call.lingering, call.options.tally());
-        let ask = Ask { progress, host, lingering, tally, ..Ask::new("tools/call", params, deadline) };
+        let request =
+            Request { progress, host, lingering, tally, ..Request::new("tools/call", params, deadline) };
         let reply = tokio::select! {
             biased;
-            reply = connection.request(&ask) => reply,
+            reply = connection.request(request) => reply,
             never = self.report_long_call(entry, deadline) => match never {},
         };
         match reply {
@@ -264,7 +265,7 @@ impl Manager {
                 let live = connection.ready(deadline, None).await?;
                 connection.catalog().tools.mark_stale();
                 connection.tools(&live).await?;
-                connection.request(&ask).await
+                connection.request(request).await
             }
             reply => reply,
         }
