@@ -22,7 +22,7 @@ const { REGISTRY, isOfficial, registryFetcher } = require('./lib/official-regist
 const { replayServer } = require('./lib/replay-server.js');
 const { SdkServers, endOrphans } = require('./lib/sdk-transport.js');
 const { ToolResult } = require('./lib/tool-result.js');
-const { McpView, VIEW } = require('./lib/view.js');
+const { McpView, callingView } = require('./lib/view.js');
 
 /** Flag of a call: somebody hears of its end. */
 const WANTS_CALLS = 4;
@@ -543,7 +543,7 @@ class McpManager extends EventEmitter {
 
   async #ask(verb, payload, options, goesOn) {
     check.optionalObject(options, 'options');
-    const view = options?.[VIEW];
+    const view = callingView(options);
     const text = check.json(view === undefined ? payload : { ...payload, view }, 'arguments');
     return this.#calls.ask(verb, text, this[verb] ?? this.#ask, options, { goesOn, flags: this.#flags() });
   }

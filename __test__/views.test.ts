@@ -2,7 +2,7 @@
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { expect, test } from 'vitest';
 import type { ElicitationRequest, McpManager } from '..';
-import { fixture, jsonOf, textOf, withManager } from './harness';
+import { fixture, jsonOf, runNode, textOf, withManager } from './harness';
 
 const modern = { command: process.execPath, args: [fixture('modern-server.mjs')] };
 const named = (name: string) => () => ({ action: 'accept' as const, content: { name } });
@@ -67,5 +67,44 @@ test('BEY-01 where the protocol does not say whose call a question belongs to, t
     const view = manager.view({ onElicitation: named('view') });
     const calls = await Promise.all([view, manager].map((of) => of.callTool('mcp__old__ask')));
     expect(calls.map(textOf)[0]).toBe('manager');
+  });
+});
+
+test('BEY-01 a view that nobody holds answers the questions of its calls until they have ended', async () => {
+  const source = `
+    const { McpManager } = require('./index.js');
+    const { McpServer } = require('@modelcontextprotocol/sdk/server/mcp.js');
+    const { setTimeout: delay } = require('node:timers/promises');
+    const server = new McpServer({ name: 's', version: '1' });
+    server.registerTool('ask', {}, async () => {
+      await delay(300);
+      const { action } = await server.server.elicitInput({
+        message: 'Yes?',
+        requestedSchema: { type: 'object', properties: {} },
+      });
+      return { content: [{ type: 'text', text: action }] };
+    });
+    const main = async () => {
+      const manager = new McpManager({ config: false, onElicitation: () => ({ action: 'decline' }) });
+      await manager.addSdkServer('s', server);
+      setInterval(gc, 20).unref();
+      const own = () =>
+        manager.view({
+          onPermission: async () => (await delay(100), { behavior: 'allow' }),
+          onElicitation: () => ({ action: 'accept', content: {} }),
+        });
+      const calls = [1, 2, 3].map(() => ({ tool: 'mcp__s__ask' }));
+      const settled = await own().callTools(calls);
+      const handle = await own().startTool('mcp__s__ask');
+      settled.push({ value: await handle.result() });
+      console.log(settled.map(({ value, reason }) => reason?.message ?? value.content[0].text).join());
+      await manager.close();
+    };
+    main();
+  `;
+  expect(await runNode(['--expose-gc', '-e', source])).toMatchObject({
+    code: 0,
+    stdout: 'accept,accept,accept,accept\n',
+    stderr: '',
   });
 });

@@ -4,7 +4,7 @@
 const check = require('./check.js');
 const { describe } = require('./errors.js');
 const trace = require('./trace-context.js');
-const { VIEW } = require('./view.js');
+const { callingView } = require('./view.js');
 
 class CallOptions {
   #traceContext;
@@ -21,7 +21,8 @@ class CallOptions {
 
   /** Limits of a call. */
   limits(options) {
-    const { timeoutMs, maxTotalTimeoutMs, app, [VIEW]: view } = options ?? {};
+    const { timeoutMs, maxTotalTimeoutMs, app } = options ?? {};
+    const view = callingView(options);
     return { timeoutMs, maxTotalTimeoutMs, meta: this.#meta(options?.meta), app, view };
   }
 

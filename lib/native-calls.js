@@ -101,7 +101,8 @@ class NativeCalls {
       if (signal?.aborted) return void reject(signal.reason);
       const id = this.#nextId;
       this.#nextId = id === 0xffffffff ? 1 : id + 1;
-      const call = { resolve, onProgress, goesOn, release: undefined };
+      // The options stay with the call: a view that calls must not be forgotten before it has its answer.
+      const call = { resolve, onProgress, goesOn, options, release: undefined };
       if (signal !== undefined) {
         const abort = () => {
           if (!this.#open.has(id)) return;

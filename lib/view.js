@@ -6,6 +6,8 @@ const errors = require('./errors.js');
 
 /** Option of the manager's methods: the view that calls. Nobody outside can name it. */
 const VIEW = Symbol('view');
+/** Member of a view: its number at the native half. */
+const NUMBER = Symbol('number');
 
 class McpView {
   #manager;
@@ -16,6 +18,10 @@ class McpView {
     this.#manager = manager;
     this.#id = id;
     this.#servers = servers === undefined ? undefined : new Set(servers);
+  }
+
+  get [NUMBER]() {
+    return this.#id;
   }
 
   listTools(options) {
@@ -75,13 +81,19 @@ class McpView {
       throw unknown('SERVER_UNKNOWN', 'this view has no such server', server);
   }
 
+  /** Options that hold the view: whoever holds them, for as long as a call is open, keeps it from being forgotten. */
   #mine(options) {
-    return { ...options, [VIEW]: this.#id };
+    return { ...options, [VIEW]: this };
   }
+}
+
+/** The number of the view that calls; nothing where none does. */
+function callingView(options) {
+  return options?.[VIEW]?.[NUMBER];
 }
 
 function unknown(code, message, server) {
   return errors.fromWire({ class: 'McpServerError', code, message, server, retryable: false }, unknown);
 }
 
-module.exports = { McpView, VIEW };
+module.exports = { McpView, callingView };
