@@ -16,6 +16,7 @@ import {
   notes,
   pause,
   runHost,
+  runNode,
   temporaryDirectory,
   withFaulty,
   withManager,
@@ -473,6 +474,17 @@ describe('the end of the host', () => {
   test('LIF-08 a pending call keeps the process alive', async () => {
     const ended = await runHost('pending-call.mjs', [], 8000);
     expect(ended).toMatchObject({ code: 0, stdout: 'answered\n' });
+  });
+
+  test('LIF-08 a call that cannot be written down is over at once', async () => {
+    const source = `
+      const { McpManager } = require('./index.js');
+      const manager = new McpManager({ config: false });
+      const options = { meta: { big: 1n }, signal: new AbortController().signal };
+      manager.callTool('mcp__s__t', {}, options).catch((error) => console.log(error.code, error.parameter));
+    `;
+    const ended = await runNode(['-e', source], 8000);
+    expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/^INVALID_ARGUMENT /), stderr: '' });
   });
 
   test('LIF-06 LIF-08 calls after close() are refused before the process ends', async () => {

@@ -200,6 +200,39 @@ describe('BEY-06 toModelTools', () => {
     });
   });
 
+  test('Gemini: null alone is a type, never an enum without values', () => {
+    const nothings = { a: { enum: [null] }, b: { const: null }, c: { type: ['null'], title: 'c' } };
+    const choices = {
+      d: { anyOf: [{ type: 'string' }, { const: null }] },
+      e: { anyOf: [{ const: null }, { type: 'null' }] },
+      f: { enum: ['x', null] },
+      g: { type: 'string', enum: [] },
+    };
+    expect(repaired(object({ ...nothings, ...choices }), 'gemini').properties).toEqual({
+      a: { type: 'null' },
+      b: { type: 'null' },
+      c: { type: 'null', title: 'c' },
+      d: { type: 'string', nullable: true },
+      e: { type: 'null' },
+      f: { type: 'string', nullable: true, enum: ['x'] },
+      g: { type: 'string' },
+    });
+  });
+
+  test('J5 a root that only refers is what it refers to, in every profile', () => {
+    const person = object({ name: { type: 'string' }, boss: { $ref: '#/$defs/P' } }, ['name']);
+    const schema = { $ref: '#/$defs/Q', $defs: { Q: { $ref: '#/$defs/P' }, P: person } };
+    for (const profile of ['anthropic', 'openai', 'openai-responses'] as const)
+      expect(repaired(schema, profile)).toEqual({ ...person, $defs: schema.$defs });
+    for (const profile of ['gemini', STRICT] as const)
+      expect(repaired(schema, profile)).toMatchObject({ required: ['name'], properties: { name: {} } });
+    const union = { $ref: '#/$defs/U', $defs: { U: { anyOf: [person, object({ id: {} }, ['id'])] } } };
+    const { properties } = repaired(union, 'anthropic');
+    expect(Object.keys(properties as object)).toEqual(['name', 'boss', 'id']);
+    const { tools, changes } = toModelTools([tool('t', { $ref: '#' })], 'anthropic');
+    expect([tools.length, changes[0].kind]).toEqual([0, 'quarantined']);
+  });
+
   test('nothing that was given is changed', () => {
     const schema = JSON.parse(
       '{"properties":{"__proto__":{"type":"string"},"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{}}}',

@@ -107,7 +107,7 @@ class Repair {
   root(schema) {
     if (!isObject(schema)) throw new Beyond('the schema is not an object');
     this.#document = schema;
-    let root = this.#schema(schema, 0);
+    let root = this.#schema(this.#rules.refs ? this.#unfolded(schema) : schema, 0);
     if (!this.#rules.rootUnions) root = this.#merged(root);
     if (root.type !== undefined && root.type !== 'object') {
       const types = [root.type].flat();
@@ -116,6 +116,21 @@ class Repair {
     if (root.type !== 'object') this.#note('type: "object" at the root');
     if (!isObject(root.properties)) this.#note('properties at the root');
     return { ...root, type: 'object', properties: isObject(root.properties) ? root.properties : {} };
+  }
+
+  /** A root that only refers is what it refers to: no API looks for the arguments anywhere else. */
+  #unfolded(schema) {
+    const followed = new Set();
+    let root = schema;
+    while (typeof root.$ref === 'string') {
+      this.#note('references put in');
+      const target =
+        root.$ref.startsWith('#') && !followed.has(root.$ref) ? this.#find(root.$ref) : undefined;
+      if (!isObject(target)) throw new Beyond(`its root refers to ${root.$ref}, which is no schema`);
+      followed.add(root.$ref);
+      root = { ...target, ...without(root, ['$ref']) };
+    }
+    return root;
   }
 
   #note(detail) {
@@ -228,6 +243,7 @@ class Repair {
     if (result.allOf !== undefined) result = this.#together(result);
     if (Array.isArray(result.type)) {
       const types = result.type.filter((type) => type !== 'null');
+      if (types.length === 0) return { type: 'null', ...described(result) };
       if (types.length < result.type.length) result.nullable = true;
       if (types.length === 1) [result.type] = types;
       else {
@@ -237,13 +253,19 @@ class Repair {
     }
     if (Array.isArray(result.anyOf)) {
       const some = result.anyOf.filter((one) => one.type !== 'null');
+      if (some.length === 0) return { type: 'null', ...described(result) };
       if (some.length < result.anyOf.length) result.nullable = true;
       if (some.length === 1) result = { ...without(result, ['anyOf']), ...some[0], ...described(result) };
       else result.anyOf = some;
     }
     if (result.enum !== undefined) {
-      const values = [result.enum].flat().filter((value) => value !== null);
-      if (values.every((value) => typeof value === 'string'))
+      const all = [result.enum].flat();
+      const values = all.filter((value) => value !== null);
+      if (values.length < all.length) {
+        if (values.length === 0) return { type: 'null', ...described(result) };
+        result.nullable = true;
+      }
+      if (values.length > 0 && values.every((value) => typeof value === 'string'))
         result = { ...result, type: 'string', enum: values };
       else {
         // As texts the model would answer with texts, which the server refuses.

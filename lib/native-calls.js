@@ -119,7 +119,12 @@ class NativeCalls {
         busy.add(this);
       }
       this.#open.set(id, call);
-      start(id, (signal === undefined ? 0 : CANCELLABLE) | (onProgress === undefined ? 0 : WANTS_PROGRESS));
+      try {
+        start(id, (signal === undefined ? 0 : CANCELLABLE) | (onProgress === undefined ? 0 : WANTS_PROGRESS));
+      } catch (error) {
+        this.#settle(id, call);
+        throw error;
+      }
       this.#flushSoon();
     });
   }
