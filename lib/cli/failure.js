@@ -14,7 +14,8 @@ const ADVICE = {
   USAGE: () => '`mcp-switchboard COMMAND --help` shows how',
   SERVER_UNKNOWN: () => all,
   SERVER_NOT_APPROVED: ({ server }) => `look at it with \`mcp-switchboard approve ${quoted(server)}\``,
-  SERVER_REJECTED: ({ server }) => `\`mcp-switchboard approve ${quoted(server)}\` takes the rejection back`,
+  SERVER_REJECTED: ({ server }) =>
+    `\`mcp-switchboard approve ${quoted(server)}\` takes the rejection back, unless \`disabledMcpjsonServers\` names it`,
   SERVER_DISABLED: () => 'take it out of `disabledMcpServers`, or drop `"disabled": true`',
   SERVER_EXISTS: ({ server }) => `see \`mcp-switchboard get ${quoted(server)}\`, or remove it first`,
   POLICY_DENIED: ({ rule }) => (rule ? `the entry ${rule} decides` : undefined),

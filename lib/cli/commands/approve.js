@@ -23,7 +23,8 @@ module.exports = {
     // What there is to know about each that waits: asked while the configuration is read, answered only afterwards.
     const asked = new Map();
     const onApproval = (request) => {
-      asked.set(request.server, request);
+      // Of several of one name the first question is about the one that counts.
+      if (!asked.has(request.server)) asked.set(request.server, request);
       return 'pending';
     };
     const [name] = context.positionals;
@@ -43,15 +44,13 @@ function waiting(manager, { out }) {
 
 async function decide(manager, name, request, context) {
   const { values, out, signal } = context;
-  const entry = entriesOf(manager, name).find(
-    ({ fate }) => fate === 'pending-approval' || fate === 'rejected',
-  );
+  const entry = decidedUpon(entriesOf(manager, name));
   if (entry === undefined) {
     if (values.reject) return settle(manager, name, undefined, context);
     out.answer({ name, approved: true, changed: false }, () => [`${name} does not wait for approval`]);
     return undefined;
   }
-  show(entry, request, out);
+  show(entry, request?.file === entry.file ? request : undefined, out);
   if (!values.yes && !(await agreed(name, context))) {
     throw new CommandError(
       'PERMISSION_DENIED',
@@ -65,13 +64,40 @@ async function decide(manager, name, request, context) {
   return settle(manager, name, entry, context);
 }
 
+/** Which definition an approval is about: a report has the strongest scope first, and within one the strongest last. */
+function decidedUpon(entries) {
+  const open = entries.filter(({ fate }) => fate === 'pending-approval' || fate === 'rejected');
+  return open.findLast(({ scope }) => scope === open[0].scope);
+}
+
 async function settle(manager, name, entry, { values, out, signal }) {
-  if (values.reject) await manager.rejectServer(name, { signal });
-  else await manager.approveServer(name, { signal });
+  if (values.reject) await reject(manager, name, signal);
+  else await approve(manager, name, signal);
   const approved = !values.reject;
   out.answer({ name, approved, changed: true, file: entry?.file, config: entry?.config }, () => [
     `${approved ? 'approved' : 'rejected'} ${name}`,
   ]);
+}
+
+async function approve(manager, name, signal) {
+  try {
+    await manager.approveServer(name, { signal });
+  } catch (error) {
+    if (error.code !== 'SERVER_REJECTED') throw error;
+    throw new CommandError(error.code, `${name} is rejected by a settings file`, {
+      server: name,
+      hint: 'take it out of `disabledMcpjsonServers` there',
+    });
+  }
+}
+
+async function reject(manager, name, signal) {
+  await manager.rejectServer(name, { signal });
+  const entries = entriesOf(manager, name);
+  if (entries.some(({ fate }) => fate === 'rejected')) return;
+  const scopes = [...new Set(entries.map(({ scope }) => scope))].join(', ');
+  const message = `${name} is of scope ${scopes}, and not brought by the project`;
+  throw new CommandError('SERVER_UNKNOWN', message, { server: name });
 }
 
 /** Everything to look at, on standard error: the answer of the command comes after it. */
