@@ -380,6 +380,35 @@ describe('how it ends', () => {
     expect(await line.run(['doctor', '-q'])).toMatchObject({ code: 0, stderr: '' });
   }, 60_000);
 
+  test('USE-04 BEY-05 LIF-09 all servers are all: lazy ones are connected, a required one that fails is a problem', async () => {
+    const line = new CommandLine();
+    const bad = faulty('--exit', '3');
+    line.user({ good: { ...faulty(), start: 'lazy' }, idle: { ...bad, start: 'lazy' } });
+    // What a lazy server offered the last time is no answer to how it is now.
+    for (const _ of [1, 2]) {
+      const { code, value } = await line.json(['doctor']);
+      expect(code).toBe(1);
+      expect(value.servers).toMatchObject([
+        { server: 'good', state: 'connected' },
+        { server: 'idle', state: 'failed', healthy: false },
+      ]);
+    }
+    line.user({ good: { ...faulty(), start: 'lazy' }, must: { ...bad, start: 'required' } });
+    const [sick, told, tools] = await Promise.all([
+      line.run(['doctor']),
+      line.json(['doctor']),
+      line.json(['tools']),
+    ]);
+    expect(sick).toMatchObject({ code: 1, stdout: expect.stringMatching(/^good: connected$/m) });
+    expect(sick.stdout).toMatch(/^must: failed \w+: /m);
+    expect(told.value).toMatchObject({ healthy: false });
+    expect(tools).toMatchObject({ code: 0, value: { problems: [{ server: 'must' }] } });
+    expect(tools.value.tools.map(({ name }: { name: string }) => name)).toContain('mcp__good__echo');
+    const [prompts, resources] = await Promise.all([line.json(['prompts']), line.json(['resources'])]);
+    for (const { code, value } of [prompts, resources])
+      expect({ code, value }).toMatchObject({ code: 0, value: { problems: [{ server: 'must' }] } });
+  }, 60_000);
+
   test('USE-04 colours on a terminal only, and not with NO_COLOR', async () => {
     const line = new CommandLine().user({ s: { command: 'x' } });
     expect((await line.run(['list'])).stdout).not.toContain(ESCAPE);

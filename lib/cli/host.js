@@ -68,13 +68,27 @@ async function reach(manager, server, { signal, out }) {
       await manager.connect(server, { signal });
       return [];
     }
-    await manager.connect({ signal });
+    await connectAll(manager, signal);
   } finally {
     clearInterval(timer);
   }
   const problems = problemsOf(manager);
   for (const problem of problems) out.warning(`${problem.server}: ${oneLine(problem)}`);
   return problems;
+}
+
+/** Connects the `lazy` ones too: whoever asks about all servers wants to know about them now. */
+async function connectAll(manager, signal) {
+  try {
+    await manager.connect({ signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    // One that is `required` is told by its status, as any other is.
+    const failed = manager.status().find(({ name }) => name === error.server);
+    if (failed === undefined || failed.state === 'connected') throw error;
+  }
+  const waiting = manager.status().filter(({ state, code }) => state === 'pending' && code === undefined);
+  await manager.ready({ servers: waiting.map(({ name }) => name), signal });
 }
 
 /** Servers that gave nothing, or not everything, and what to do about each. */
