@@ -219,6 +219,83 @@ describe('BEY-06 toModelTools', () => {
     });
   });
 
+  test('Gemini: only formats, enums and lists that it takes, each repair told', () => {
+    const texts = { u: { type: 'string', format: 'uri' }, d: { type: 'string', format: 'date-time' } };
+    const numbers = {
+      k: { type: 'integer', format: 'uint32' },
+      l: { type: 'integer', format: 'int64' },
+      f: { format: 'float' },
+    };
+    const enums = { e: { enum: ['', 'a'] }, e0: { type: 'string', enum: [''] }, e1: { enum: ['', null] } };
+    const pair = [{ type: 'string' }, { type: 'number' }];
+    const lists = {
+      p: { type: 'array', prefixItems: pair, items: false },
+      q: { type: 'array', items: pair, additionalItems: { type: 'null' } },
+      one: { type: 'array', prefixItems: [{ type: 'string' }, { type: 'string', format: 'uri' }] },
+      n: { type: ['array', 'null'] },
+      m: { type: ['string', 'array'], items: { type: 'string' }, minItems: 1, maxLength: 3, title: 'm' },
+      w: { type: ['string', 'array', 'null'], format: 'uri' },
+      a: { allOf: [{ description: 'a' }], type: 'array' },
+    };
+    const choices = { r: { anyOf: [{ required: ['x'] }, object({ y: {} }, ['y'])] }, t: { type: 'any' } };
+    const schema = object({ ...texts, ...numbers, ...enums, ...lists, ...choices });
+    const either = { anyOf: [{ type: 'string' }, { type: 'number' }] };
+    expect(repaired(schema, 'gemini').properties).toEqual({
+      u: { type: 'string' },
+      d: texts.d,
+      k: { type: 'integer' },
+      l: numbers.l,
+      f: {},
+      e: { type: 'string', enum: ['a'] },
+      e0: { type: 'string' },
+      e1: { type: 'string', nullable: true },
+      p: { type: 'array', items: either },
+      q: { type: 'array', items: { ...either, nullable: true } },
+      one: { type: 'array', items: { type: 'string' } },
+      n: { type: 'array', items: {}, nullable: true },
+      m: {
+        title: 'm',
+        anyOf: [
+          { type: 'string', maxLength: 3 },
+          { type: 'array', items: { type: 'string' }, minItems: 1 },
+        ],
+      },
+      w: { nullable: true, anyOf: [{ type: 'string' }, { type: 'array', items: {} }] },
+      a: { type: 'array', description: 'a', items: {} },
+      r: { anyOf: [{ required: [] }, object({ y: {} }, ['y'])] },
+      t: {},
+    });
+    const told = toModelTools([tool('t', schema)], 'gemini').changes.map(({ detail }) => detail);
+    for (const word of ['uri', 'uint32', 'empty text', 'tuple', 'items of an array', 'several types'])
+      expect(told.join('\n')).toContain(word);
+  });
+
+  test('J8 lists and types in words that APIs refuse, in every profile', () => {
+    const schema = object({
+      old: { type: 'array', items: [{ type: 'string' }], additionalItems: { type: 'number' } },
+      maybe: { type: ['array', 'null'] },
+      any: { type: 'any', title: 'x' },
+      some: { type: ['string', 'any'] },
+    });
+    for (const profile of ['anthropic', 'openai', STRICT] as const)
+      expect(repaired(schema, profile).properties).toEqual({
+        old: { type: 'array', prefixItems: [{ type: 'string' }], items: { type: 'number' } },
+        maybe: { type: ['array', 'null'], items: {} },
+        any: { title: 'x' },
+        some: { type: ['string'] },
+      });
+  });
+
+  test('Gemini: what a root that is a choice, or refers to one, requires stays required', () => {
+    const byId = object({ id: {}, deep: {} }, ['id']);
+    const byName = object({ name: {}, deep: {} }, ['name']);
+    const choice = { anyOf: [byId, byName], required: ['deep', 'gone'] };
+    for (const schema of [choice, { $ref: '#/$defs/c', $defs: { c: choice } }])
+      expect(repaired(schema, 'gemini')).toEqual(object({ id: {}, deep: {}, name: {} }, ['deep']));
+    const maybe = { ...object({ a: {} }, ['a']), type: ['object', 'string'] };
+    expect(repaired(maybe, 'gemini')).toEqual(object({ a: {} }, ['a']));
+  });
+
   test('J5 a root that only refers is what it refers to, in every profile', () => {
     const person = object({ name: { type: 'string' }, boss: { $ref: '#/$defs/P' } }, ['name']);
     const schema = { $ref: '#/$defs/Q', $defs: { Q: { $ref: '#/$defs/P' }, P: person } };

@@ -9,6 +9,14 @@ const GEMINI_KEYWORDS = new Set(
   ).split(' '),
 );
 
+const NUMBERS = new Set(['float', 'double', 'int32', 'int64']);
+/** The formats that Gemini takes, by type; any other costs the whole request. */
+const GEMINI_FORMATS = new Map([
+  ['string', new Set(['enum', 'date-time'])],
+  ['number', NUMBERS],
+  ['integer', NUMBERS],
+]);
+
 const ANY_MODEL = {
   maxNameLength: 63,
   nameCharset: /^[A-Za-z_][A-Za-z0-9_-]*$/,
@@ -63,6 +71,7 @@ const PROFILES = {
     rootUnions: false,
     refs: false,
     keywords: GEMINI_KEYWORDS,
+    formats: GEMINI_FORMATS,
     shape: (name, description, parameters) => ({ name, description, parameters }),
   },
 };

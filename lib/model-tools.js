@@ -15,6 +15,17 @@ const ONE = new Set('items additionalProperties not if then else contains proper
 const LIST = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems']);
 const TABLE = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
 const UNIONS = ['anyOf', 'oneOf', 'allOf'];
+/** The types there are, and the keywords that are about each alone. */
+const TYPES = new Map([
+  ['null', []],
+  ['boolean', []],
+  ['string', ['format', 'minLength', 'maxLength', 'pattern']],
+  ['number', ['format', 'minimum', 'maximum']],
+  ['integer', ['format', 'minimum', 'maximum']],
+  ['array', ['items', 'minItems', 'maxItems']],
+  ['object', ['properties', 'required', 'minProperties', 'maxProperties', 'propertyOrdering']],
+]);
+const OF_ONE_TYPE = [...TYPES.values()].flat();
 
 /** A schema that cannot be repaired; the message says why. */
 class Beyond extends Error {}
@@ -26,6 +37,8 @@ const mapValues = (object, change) =>
   Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 const without = (object, keys) =>
   Object.fromEntries(Object.entries(object).filter(([key]) => !keys.includes(key)));
+const only = (object, keys) =>
+  Object.fromEntries(Object.entries(object).filter(([key]) => keys.includes(key)));
 
 function toModelTools(tools, profile) {
   const rules = profileOf(profile);
@@ -107,8 +120,9 @@ class Repair {
   root(schema) {
     if (!isObject(schema)) throw new Beyond('the schema is not an object');
     this.#document = schema;
-    let root = this.#schema(this.#rules.refs ? this.#unfolded(schema) : schema, 0);
+    let root = this.#schema(this.#object(this.#rules.refs ? this.#unfolded(schema) : schema), 0);
     if (!this.#rules.rootUnions) root = this.#merged(root);
+    root = this.#settled(root);
     if (root.type !== undefined && root.type !== 'object') {
       const types = [root.type].flat();
       if (!types.includes('object')) throw new Beyond(`the type of its root is ${JSON.stringify(root.type)}`);
@@ -116,6 +130,13 @@ class Repair {
     if (root.type !== 'object') this.#note('type: "object" at the root');
     if (!isObject(root.properties)) this.#note('properties at the root');
     return { ...root, type: 'object', properties: isObject(root.properties) ? root.properties : {} };
+  }
+
+  /** Arguments are an object, whatever else they might be. */
+  #object(schema) {
+    if (!Array.isArray(schema.type) || !schema.type.includes('object')) return schema;
+    this.#note('type: "object" at the root');
+    return { ...schema, type: 'object' };
   }
 
   /** A root that only refers is what it refers to: no API looks for the arguments anywhere else. */
@@ -159,24 +180,50 @@ class Repair {
   }
 
   #members(schema, depth) {
-    const next = (value) => this.#schema(value, depth + 1);
+    const next = (value) => this.#settled(this.#schema(value, depth + 1));
     const members = [];
-    for (const [key, value] of Object.entries(schema)) {
-      if (ONE.has(key)) members.push([key, Array.isArray(value) ? value.map(next) : next(value)]);
+    for (const [key, value] of Object.entries(this.#tupled(schema))) {
+      if (ONE.has(key)) members.push([key, next(value)]);
       else if (LIST.has(key)) this.#push(members, key, Array.isArray(value), () => value.map(next));
       else if (TABLE.has(key)) {
         if (!this.#rules.refs && (key === '$defs' || key === 'definitions')) continue;
         this.#push(members, key, isObject(value), () => mapValues(value, next));
       } else members.push([key, value]);
     }
-    const clean = Object.fromEntries(members);
-    if (has(clean, 'required')) clean.required = this.#required(clean);
-    if (clean.required === undefined) delete clean.required;
-    if (clean.type === 'array' && clean.items === undefined && clean.prefixItems === undefined) {
+    return this.#typed(Object.fromEntries(members));
+  }
+
+  /** A tuple in the words of 2020-12: the older ones, a list of `items`, are refused. */
+  #tupled(schema) {
+    if (!Array.isArray(schema.items)) return schema;
+    this.#note('a list of items as prefixItems');
+    const { items: prefixItems, additionalItems } = schema;
+    const rest = without(schema, ['items', 'additionalItems']);
+    return { ...rest, prefixItems, ...(additionalItems !== undefined && { items: additionalItems }) };
+  }
+
+  /** Only types that exist. */
+  #typed(schema) {
+    if (!has(schema, 'type')) return schema;
+    const all = [schema.type].flat();
+    const types = all.filter((type) => TYPES.has(type));
+    if (types.length === all.length && all.length > 0) return schema;
+    this.#note('a type that does not exist left out');
+    return types.length > 0 ? { ...schema, type: types } : without(schema, ['type']);
+  }
+
+  /** What depends on the other members, once those are what they stay: the items of an array, the names that are required. */
+  #settled(schema) {
+    if (!isObject(schema)) return schema;
+    let result = schema;
+    const tuple = result.prefixItems !== undefined;
+    if ([result.type].flat().includes('array') && result.items === undefined && !tuple) {
       this.#note('items of an array');
-      clean.items = {};
+      result = { ...result, items: {} };
     }
-    return clean;
+    if (!has(result, 'required')) return result;
+    const required = this.#required(result);
+    return required === undefined ? without(result, ['required']) : { ...result, required };
   }
 
   #push(members, key, fits, make) {
@@ -190,8 +237,8 @@ class Repair {
       return undefined;
     }
     const names = required.filter((name) => typeof name === 'string');
-    const known =
-      this.#rules.keywords && isObject(properties) ? names.filter((name) => has(properties, name)) : names;
+    const listed = isObject(properties) ? properties : {};
+    const known = this.#rules.keywords ? names.filter((name) => has(listed, name)) : names;
     if (known.length < required.length) this.#note('required names that are no properties left out');
     return known;
   }
@@ -241,41 +288,76 @@ class Repair {
     if (has(result, 'const') && result.enum === undefined) result.enum = [result.const];
     if (result.oneOf !== undefined && result.anyOf === undefined) result.anyOf = result.oneOf;
     if (result.allOf !== undefined) result = this.#together(result);
-    if (Array.isArray(result.type)) {
-      const types = result.type.filter((type) => type !== 'null');
-      if (types.length === 0) return { type: 'null', ...described(result) };
-      if (types.length < result.type.length) result.nullable = true;
-      if (types.length === 1) [result.type] = types;
-      else {
-        delete result.type;
-        result.anyOf ??= types.map((type) => ({ type }));
-      }
+    if (result.prefixItems !== undefined) result = this.#listed(result);
+    for (const step of [this.#chosen, this.#split, this.#either]) {
+      result = step.call(this, result);
+      if (result.type === 'null') return { type: 'null', ...described(result) };
     }
-    if (Array.isArray(result.anyOf)) {
-      const some = result.anyOf.filter((one) => one.type !== 'null');
-      if (some.length === 0) return { type: 'null', ...described(result) };
-      if (some.length < result.anyOf.length) result.nullable = true;
-      if (some.length === 1) result = { ...without(result, ['anyOf']), ...some[0], ...described(result) };
-      else result.anyOf = some;
-    }
-    if (result.enum !== undefined) {
-      const all = [result.enum].flat();
-      const values = all.filter((value) => value !== null);
-      if (values.length < all.length) {
-        if (values.length === 0) return { type: 'null', ...described(result) };
-        result.nullable = true;
-      }
-      if (values.length > 0 && values.every((value) => typeof value === 'string'))
-        result = { ...result, type: 'string', enum: values };
-      else {
-        // As texts the model would answer with texts, which the server refuses.
-        this.#note('an enum of other values than texts left out');
-        result = without(result, ['enum']);
-      }
-    }
+    result = this.#formatted(result);
     const unknown = Object.keys(result).filter((key) => !keywords.has(key));
     if (unknown.length > 0) this.#note(`keywords that the API does not know left out: ${unknown.join(', ')}`);
     return without(result, unknown);
+  }
+
+  /** A list of anything that a tuple may hold. */
+  #listed(schema) {
+    this.#note('a tuple as a list');
+    const all = [...[schema.prefixItems].flat(), schema.items].filter((item) => isObject(item));
+    const kinds = new Map(all.map((item) => [JSON.stringify(item), item]));
+    kinds.delete('{}');
+    const anyOf = [...kinds.values()];
+    const items = anyOf.length > 1 ? this.#narrowed({ anyOf }) : (anyOf[0] ?? {});
+    return { ...without(schema, ['prefixItems']), items };
+  }
+
+  /** Of an enum the texts, which alone can be in one: others as texts would be answered as texts, which the server refuses. */
+  #chosen(schema) {
+    if (schema.enum === undefined) return schema;
+    const all = [schema.enum].flat();
+    const values = all.filter((value) => value !== null);
+    const nothing = values.length < all.length;
+    if (nothing && values.length === 0) return { ...schema, type: 'null' };
+    const rest = { ...without(schema, ['enum']), ...(nothing && { nullable: true }) };
+    if (values.length === 0 || values.some((value) => typeof value !== 'string')) {
+      this.#note('an enum of other values than texts left out');
+      return rest;
+    }
+    const texts = values.filter((value) => value !== '');
+    if (texts.length < values.length) this.#note('an empty text in an enum left out');
+    return { ...rest, type: 'string', ...(texts.length > 0 && { enum: texts }) };
+  }
+
+  /** One type each: several become a choice, each with the keywords that are about it. */
+  #split(schema) {
+    if (!Array.isArray(schema.type)) return schema;
+    const types = schema.type.filter((type) => type !== 'null');
+    if (types.length === 0) return { ...schema, type: 'null' };
+    const result = {
+      ...without(schema, ['type']),
+      ...(types.length < schema.type.length && { nullable: true }),
+    };
+    if (types.length === 1) return { ...result, type: types[0] };
+    this.#note('several types as a choice');
+    if (result.anyOf !== undefined) return result;
+    const branch = (type) => this.#settled(this.#formatted({ type, ...only(result, TYPES.get(type)) }));
+    return { ...without(result, OF_ONE_TYPE), anyOf: types.map(branch) };
+  }
+
+  /** A choice without null. */
+  #either(schema) {
+    if (!Array.isArray(schema.anyOf)) return schema;
+    const some = schema.anyOf.filter((one) => one.type !== 'null');
+    if (some.length === 0) return { ...schema, type: 'null' };
+    const result = { ...schema, ...(some.length < schema.anyOf.length && { nullable: true }) };
+    if (some.length > 1) return { ...result, anyOf: some };
+    return { ...without(result, ['anyOf']), ...some[0], ...described(result) };
+  }
+
+  #formatted(schema) {
+    const { type, format } = schema;
+    if (format === undefined || this.#rules.formats.get(type)?.has(format)) return schema;
+    this.#note(`a format that the API does not know left out: ${format}`);
+    return without(schema, ['format']);
   }
 
   /** What holds all at once: keywords side by side, or objects with the properties of all. */
