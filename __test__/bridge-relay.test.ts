@@ -163,6 +163,152 @@ describe('the relay', () => {
     await bridge.close();
     await eventually(() => text.includes('{"state":"offline"}'));
   });
+
+  /** Posts JSON for a role; gives status and answer. */
+  const post = async (url: string, role: 'agent' | 'controller', value: unknown) => {
+    const { status, text } = await ask(url, { headers: bearer(TOKENS[role]), body: JSON.stringify(value) });
+    return { status, value: JSON.parse(text) };
+  };
+
+  /** A socket that speaks HTTP by hand and stays open on its side, whatever the other does. */
+  const byHand = (port: number, ...head: string[]) => {
+    const socket = tcpConnect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    onTestFinished(() => void socket.destroy());
+    const seen = { text: '', closed: false };
+    socket.on('data', (bytes) => (seen.text += String(bytes)));
+    socket.on('error', () => {});
+    socket.on('close', () => (seen.closed = true));
+    socket.write([...head, 'Host: localhost', '', ''].join('\r\n'));
+    return { socket, seen };
+  };
+  const UPGRADE = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: x'];
+  const token = `Authorization: Bearer ${TOKENS.agent}`;
+
+  test('BRG-01 who leaves while authorize thinks leaves nothing behind', async () => {
+    const asked: (() => void)[] = [];
+    const authorize = () => new Promise<boolean>((resolve) => void asked.push(() => resolve(true)));
+    const { relay, port } = await relayFor({ authorize });
+    const session = relay.session('s');
+    const before = [session.listenerCount('message'), session.listenerCount('state')];
+    const { socket } = byHand(port, 'GET /control/sessions/s/stream HTTP/1.1', token);
+    await eventually(() => asked.length === 1);
+    socket.destroy();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    asked[0]();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect([session.listenerCount('message'), session.listenerCount('state')]).toEqual(before);
+  });
+
+  test('BRG-01 a peer that keeps its half open keeps no descriptor, and close() waits for none', async () => {
+    const { relay, port } = await relayFor({
+      authorize: ({ token: given }) => given === TOKENS.agent || (given === 'slow' && new Promise(() => {})),
+    });
+    const refused = byHand(port, 'GET /v1/sessions/s/stream HTTP/1.1', ...UPGRADE);
+    await eventually(() => refused.seen.text.startsWith('HTTP/1.1 401'));
+    // What is written to it once it is gone is answered with a reset.
+    const gone = () => {
+      refused.socket.write('x');
+      return refused.seen.closed;
+    };
+    await eventually(gone, 5_000);
+    const served = byHand(port, 'GET /v1/sessions/s/stream?instance=i HTTP/1.1', ...UPGRADE, token);
+    byHand(port, 'GET /v1/sessions/s/stream?instance=j HTTP/1.1', ...UPGRADE, 'Authorization: Bearer slow');
+    await eventually(() => served.seen.text.startsWith('HTTP/1.1 101'));
+    await eventually(() => relay.session('s').online);
+    const begun = Date.now();
+    await relay.close();
+    expect(Date.now() - begun).toBeLessThan(5_000);
+  });
+
+  test('BRG-05 what an agent has read is kept until its heartbeat says that it was taken', async () => {
+    const { relay, url } = await relayFor();
+    const session = relay.session('s');
+    const call = (path: string, value: object) => post(`${url}/v2/sessions/s/${path}`, 'agent', value);
+    const { value } = await call('register', { instance: 'a', from: 1 });
+    for (let n = 1; n <= 5; n += 1) session.send({ type: 'user', n });
+    await call('heartbeat', { instance: 'a', epoch: value.epoch, sequence: 2 });
+    expect((await call('register', { instance: 'a', epoch: value.epoch, from: 6 })).status).toBe(200);
+    const next = await call('register', { instance: 'b', from: 3 });
+    const stream = await fetch(`${url}/v2/sessions/s/stream?instance=b&epoch=${next.value.epoch}&from=3`, {
+      headers: bearer(TOKENS.agent),
+    });
+    let text = '';
+    for await (const chunk of stream.body!) {
+      text += new TextDecoder().decode(chunk);
+      if (text.includes('"n":5')) break;
+    }
+    expect(text.match(/^id: \d+$/gm)).toEqual(['id: 3', 'id: 4', 'id: 5']);
+  });
+
+  test('BRG-01 an agent of version 1 is gone with its socket, and cannot write to an archived session', async () => {
+    const { relay, url, port } = await relayFor();
+    const session = relay.session('s');
+    const states: string[] = [];
+    session.on('state', (state) => states.push(state));
+    const write = (instance: string, id = 's') =>
+      post(`${url}/v1/sessions/${id}/messages`, 'agent', { instance, first: 1, messages: [{ n: 1 }] });
+    const open = () => byHand(port, 'GET /v1/sessions/s/stream?instance=i HTTP/1.1', ...UPGRADE, token);
+    const first = open();
+    await eventually(() => session.online);
+    first.socket.destroy();
+    await eventually(() => !session.online);
+    const second = open();
+    await eventually(() => session.online);
+    // The same instance opens another one: that is no absence.
+    open();
+    await eventually(() => second.seen.text.includes('replaced'));
+    second.socket.destroy();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(states).toEqual(['online', 'offline', 'online']);
+    expect((await write('i')).status).toBe(200);
+    await post(`${url}/v1/sessions/s/archive`, 'agent', {});
+    expect([(await write('i')).status, session.received, session.online]).toEqual([404, 1, false]);
+    relay.session('unserved');
+    await post(`${url}/v1/sessions/unserved/archive`, 'agent', {});
+    expect([(await write('i', 'unserved')).status, relay.session('unserved').online]).toEqual([404, false]);
+  });
+
+  test('B-195 no message above the bound is taken, in either direction', async () => {
+    const { relay, url } = await relayFor({ maxMessageBytes: 1000 });
+    const session = relay.session('s');
+    const { value } = await post(`${url}/v2/sessions/s/register`, 'agent', { instance: 'a' });
+    const sized = (bytes: number) => ({ x: 'x'.repeat(bytes - 8) });
+    const from = (path: string, message: object) => {
+      const body = { instance: 'a', epoch: value.epoch, first: session.received + 1, messages: [message] };
+      return post(`${url}/v2/sessions/s/${path}`, 'agent', body);
+    };
+    const to = (message: object) =>
+      post(`${url}/control/sessions/s/messages`, 'controller', { messages: [message] });
+    expect([(await from('messages', sized(1000))).status, (await to(sized(1000))).status]).toEqual([
+      200, 200,
+    ]);
+    expect([(await from('messages', sized(1001))).status, (await to(sized(1001))).status]).toEqual([
+      413, 413,
+    ]);
+    expect(() => session.send(sized(1001))).toThrow('1000 bytes');
+    expect([session.received, session.send({})]).toEqual([1, 2]);
+    const many = { instance: 'a', epoch: value.epoch, first: 2, messages: [sized(900), sized(900)] };
+    expect((await post(`${url}/v2/sessions/s/messages`, 'agent', many)).status).toBe(200);
+  });
+
+  test('BRG-01 messages of a controller are taken all or not at all; what cannot be written down is refused', async () => {
+    const { relay, url } = await relayFor({ maxRetained: 3 });
+    const send = (...messages: unknown[]) =>
+      post(`${url}/control/sessions/s/messages`, 'controller', { messages });
+    for (const wrong of [7, null, 'text', []])
+      expect((await send({ type: 'user' }, wrong)).value.error.code, String(wrong)).toBe('malformed');
+    expect((await send({ n: 1 }, { n: 2 })).value).toEqual({ sequence: 2 });
+    expect((await send({ n: 3 }, { n: 4 })).status).toBe(429);
+    expect((await send({ n: 3 })).value).toEqual({ sequence: 3 });
+    const session = relay.session('t');
+    expect(() => session.send({ n: 1n } as never)).toThrow(TypeError);
+    expect(session.send({ n: 1 })).toBe(1);
+    const wrong = await ask(`${url}/control/sessions/t/stream?from=1.5`, {
+      method: 'GET',
+      headers: bearer(TOKENS.controller),
+    });
+    expect(wrong.status).toBe(400);
+  });
 });
 
 /** A relay that does what a test says: `on` answers by path, what it does not answer is answered well. */

@@ -3,9 +3,12 @@
 // that had. Decides everything and does no I/O; docs/bridge-protocol.md is the protocol.
 
 const { EventEmitter } = require('node:events');
+const { isObject } = require('./values.js');
 
 /** Instances whose session another one has taken over that are remembered. */
 const REMEMBERED = 64;
+/** Longest time that a timer can wait. */
+const LONGEST_MS = 2 ** 31 - 1;
 
 /** The answer to a request that is refused, by its HTTP status. */
 class Refusal extends Error {
@@ -19,7 +22,15 @@ class Refusal extends Error {
 const superseded = () => new Refusal(409, 'superseded', 'another instance serves this session');
 const forgotten = () =>
   new Refusal(410, 'unregistered', 'this instance is not registered, or its lease has ended');
+const inArchive = () => new Refusal(404, 'archived', 'this session is archived');
+const tooLarge = (most) => new Refusal(413, 'too_large', `a message is larger than ${most} bytes`);
 const malformed = (what) => new Refusal(400, 'malformed', what);
+
+/** A message as it travels. What cannot be written down is found out here, and never waits in a log. */
+function written(message) {
+  const text = JSON.stringify(message);
+  return text?.startsWith('{') ? text : undefined;
+}
 
 /** Messages of one direction, numbered from 1, of which the last so many are kept. */
 class Log {
@@ -77,7 +88,7 @@ class RelaySession extends EventEmitter {
   #lease;
   #options;
 
-  /** @param {{ leaseMs: number, maxRetained: number }} options */
+  /** @param {{ leaseMs: number, maxMessageBytes: number, maxRetained: number }} options */
   constructor(id, options) {
     super();
     this.setMaxListeners(0);
@@ -113,18 +124,30 @@ class RelaySession extends EventEmitter {
   // ── for whoever controls the agent ─────────────────────────────────────────────────────────────────────
   /** Sends the agent a message, now or when it comes back; gives its number. */
   send(message) {
-    if (typeof message !== 'object' || message === null || Array.isArray(message))
-      throw new TypeError('message: expected an object');
-    if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
-    if (this.#toAgent.size >= this.#options.maxRetained) {
-      // The first version acknowledges nothing, so only age tells what is not needed any more.
-      if (this.#owner?.version !== 'v1')
-        throw new Refusal(429, 'full', `${this.#options.maxRetained} messages wait for the agent already`);
-      this.#toAgent.forget(this.#toAgent.first);
-    }
-    const number = this.#toAgent.add(message);
+    const text = written(message);
+    if (text === undefined) throw new TypeError('message: expected an object');
+    return this.#sendAll([text]);
+  }
+
+  /** Sends several, or none of them where one cannot be sent; gives the number of the last. */
+  sendAll(messages) {
+    const texts = messages.map(written);
+    if (texts.includes(undefined)) throw malformed('messages: expected objects');
+    return this.#sendAll(texts);
+  }
+
+  #sendAll(texts) {
+    if (this.archived) throw inArchive();
+    const { maxRetained, maxMessageBytes } = this.#options;
+    if (texts.some((text) => Buffer.byteLength(text) > maxMessageBytes)) throw tooLarge(maxMessageBytes);
+    const excess = this.#toAgent.size + texts.length - maxRetained;
+    // The first version acknowledges nothing, so only age tells what is not needed any more.
+    if (excess > 0 && (this.#owner?.version !== 'v1' || texts.length > maxRetained))
+      throw new Refusal(429, 'full', `at most ${maxRetained} messages wait for the agent`);
+    if (excess > 0) this.#toAgent.forget(this.#toAgent.first + excess - 1);
+    for (const text of texts) this.#toAgent.add(text);
     for (const reader of this.#readers) reader.pump();
-    return number;
+    return this.#toAgent.last;
   }
 
   /** A message of the agent by its number, where it is still kept. */
@@ -140,7 +163,7 @@ class RelaySession extends EventEmitter {
   // ── for the agent ──────────────────────────────────────────────────────────────────────────────────────
   /** Makes an instance the one that serves the session. */
   register({ instance, epoch = 0, next = 1, from = 1, heartbeatMs = 20_000 }) {
-    if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
+    if (this.archived) throw inArchive();
     if (typeof instance !== 'string' || instance === '') throw malformed('instance: expected a string');
     for (const number of [epoch, next, from, heartbeatMs])
       if (!Number.isSafeInteger(number) || number < 0) throw malformed('expected whole numbers from 0 on');
@@ -154,7 +177,6 @@ class RelaySession extends EventEmitter {
     this.#epoch = Math.max(this.#epoch, epoch) + 1;
     this.#owner = { instance, version: 'v2', acknowledged, heartbeatMs, alive: false };
     this.#endReaders('registered anew');
-    this.acknowledge(from - 1);
     this.#touch();
     return { epoch: this.#epoch, acknowledged, leaseMs: this.#leaseMs };
   }
@@ -170,8 +192,7 @@ class RelaySession extends EventEmitter {
   write({ instance, epoch, first, messages }) {
     if (!Array.isArray(messages) || !Number.isSafeInteger(first))
       throw malformed('expected first and messages');
-    if (messages.some((message) => typeof message !== 'object' || message === null))
-      throw malformed('messages: expected objects');
+    if (!messages.every(isObject)) throw malformed('messages: expected objects');
     this.#check({ instance, epoch, first });
     const known = this.#owner.acknowledged + 1 - first;
     // A negative number means a hole: nothing is taken, and the answer tells what is wanted.
@@ -198,7 +219,7 @@ class RelaySession extends EventEmitter {
 
   /**
    * Adds a reader of what is sent to the agent; gives how often it wants a sign of life, in ms.
-   * @param {{ next: number, room: () => boolean, write: (number, epoch, message) => void, end: (why, taken) => void }} reader
+   * @param {{ next: number, room: () => boolean, write: (number, epoch, text) => void, end: (why, taken) => void }} reader
    */
   read({ instance, epoch }, reader) {
     this.#check({ instance, epoch });
@@ -209,11 +230,14 @@ class RelaySession extends EventEmitter {
 
   /** The same in the first version, where opening the stream is what registers. */
   readV1({ instance }, reader) {
-    if (this.archived) throw new Refusal(404, 'archived', 'this session is archived');
-    this.#recall(reader.next);
     this.#claimV1(instance, true);
+    this.#recall(reader.next);
     this.#endReaders('replaced');
-    return this.#add(reader);
+    this.#touch();
+    const joined = this.#add(reader);
+    // Its stream is the only sign of life there is.
+    const leave = () => joined.leave() && this.#rest();
+    return { ...joined, leave };
   }
 
   #add(reader) {
@@ -246,6 +270,7 @@ class RelaySession extends EventEmitter {
   }
 
   #claimV1(instance, opens, first = 1) {
+    if (this.archived) throw inArchive();
     if (typeof instance !== 'string' || instance === '') throw malformed('instance: expected a string');
     if (this.#past.has(instance)) throw superseded();
     if (this.#owner?.instance === instance) return;
@@ -260,7 +285,6 @@ class RelaySession extends EventEmitter {
       heartbeatMs: 15_000,
       alive: false,
     };
-    this.#touch();
   }
 
   #check({ instance, epoch, first }) {
@@ -289,7 +313,7 @@ class RelaySession extends EventEmitter {
   }
 
   get #leaseMs() {
-    return Math.max(this.#options.leaseMs ?? 0, this.#owner.heartbeatMs * 3);
+    return Math.min(Math.max(this.#options.leaseMs ?? 0, this.#owner.heartbeatMs * 3), LONGEST_MS);
   }
 
   /** The lease begins anew; without a sign of life it ends. */
@@ -330,4 +354,4 @@ class RelaySession extends EventEmitter {
   }
 }
 
-module.exports = { Refusal, RelaySession, malformed };
+module.exports = { Refusal, RelaySession, malformed, tooLarge };

@@ -7,6 +7,10 @@ const { createHash } = require('node:crypto');
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** Longest frame that is read; an agent has nothing to say here. */
 const LONGEST = 64 * 1024;
+/** The same for frames about the connection itself. */
+const LONGEST_CONTROL = 125;
+/** How long a peer may take to close its half. */
+const LINGER_MS = 1000;
 const TEXT = 1;
 const CLOSE = 8;
 const PING = 9;
@@ -37,12 +41,18 @@ function readFrame(bytes) {
   if ((bytes[1] & 0x80) === 0 || short === 127) return null;
   if (bytes.length < head + 4) return undefined;
   const length = short < 126 ? short : bytes.readUInt16BE(2);
-  if (length > LONGEST) return null;
+  if (length > (opcode >= CLOSE ? LONGEST_CONTROL : LONGEST)) return null;
   const end = head + 4 + length;
   if (bytes.length < end) return undefined;
   const mask = bytes.subarray(head, head + 4);
   const payload = Buffer.from(bytes.subarray(head + 4, end).map((byte, index) => byte ^ mask[index % 4]));
   return { opcode, payload, end };
+}
+
+/** Ends a socket after its last bytes: a peer that keeps its own half open does not keep the descriptor. */
+function letGo(socket, last) {
+  socket.end(last);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 }
 
 class SpeakingSocket {
@@ -63,6 +73,7 @@ class SpeakingSocket {
     socket.setNoDelay(true);
     socket.on('data', (bytes) => this.#take(bytes));
     socket.on('drain', onRoom);
+    socket.on('end', () => this.close(1000, ''));
     socket.on('close', onEnd);
     socket.on('error', () => socket.destroy());
     if (head.length > 0) this.#take(head);
@@ -83,21 +94,22 @@ class SpeakingSocket {
     const payload = Buffer.alloc(2 + Buffer.byteLength(reason));
     payload.writeUInt16BE(code, 0);
     payload.write(reason, 2);
-    this.#socket.end(frame(CLOSE, payload));
-    setTimeout(() => this.#socket.destroy(), 1000).unref();
+    letGo(this.#socket, frame(CLOSE, payload));
   }
 
   #take(bytes) {
+    if (this.#closed) return;
     this.#rest = Buffer.concat([this.#rest, bytes]);
     for (;;) {
       const found = readFrame(this.#rest);
       if (found === undefined) return;
       if (found === null) return void this.close(1002, 'a frame that breaks the rules');
       this.#rest = this.#rest.subarray(found.end);
-      if (found.opcode === PING && !this.#closed) this.#socket.write(frame(PONG, found.payload));
+      // Whoever does not read the answers gets none.
+      if (found.opcode === PING && this.room) this.#socket.write(frame(PONG, found.payload));
       else if (found.opcode === CLOSE) return void this.close(1000, '');
     }
   }
 }
 
-module.exports = { SpeakingSocket };
+module.exports = { SpeakingSocket, letGo };

@@ -6,8 +6,8 @@ const { randomUUID } = require('node:crypto');
 const { EventEmitter } = require('node:events');
 const { createServer } = require('node:http');
 const { Guard } = require('./bridge-relay-guard.js');
-const { Refusal, RelaySession, malformed } = require('./bridge-relay-session.js');
-const { SpeakingSocket } = require('./bridge-relay-socket.js');
+const { Refusal, RelaySession, malformed, tooLarge } = require('./bridge-relay-session.js');
+const { SpeakingSocket, letGo } = require('./bridge-relay-socket.js');
 const check = require('./check.js');
 
 /** Beside the messages a body holds a few words. */
@@ -54,6 +54,8 @@ class BridgeRelay extends EventEmitter {
   /** Those that listen. */
   #servers = new Set();
   #ends = new Set();
+  /** Sockets of upgrades, whatever became of those: the server does not know them any more. */
+  #upgraded = new Set();
 
   constructor(options = {}) {
     checkOptions(options);
@@ -84,6 +86,7 @@ class BridgeRelay extends EventEmitter {
   async close() {
     for (const session of this.#sessions.values()) session.end();
     for (const end of this.#ends) end();
+    for (const socket of this.#upgraded) letGo(socket);
     const servers = [...this.#servers];
     this.#servers.clear();
     await Promise.all(
@@ -122,6 +125,8 @@ class BridgeRelay extends EventEmitter {
       const refused = await this.#guard.judge(request, role, id);
       // Nothing of the body is read for somebody who may not speak, and every refusal looks the same.
       if (refused !== undefined) throw new Refusal(refused, 'unauthorized', 'not authorized');
+      // Whoever left meanwhile does not leave again.
+      if (response.destroyed) return;
       const answer = await run(this, { id, url, request, response });
       if (answer !== undefined) reply(response, 200, answer);
     } catch (error) {
@@ -140,6 +145,8 @@ class BridgeRelay extends EventEmitter {
   /** Answers one upgrade to a WebSocket. */
   async handleUpgrade(request, socket, head) {
     socket.on('error', () => socket.destroy());
+    socket.on('close', () => this.#upgraded.delete(socket));
+    this.#upgraded.add(socket);
     try {
       const url = new URL(request.url, 'http://relay');
       const match = /^\/v1\/sessions\/([^/]+)\/stream$/.exec(url.pathname);
@@ -148,14 +155,15 @@ class BridgeRelay extends EventEmitter {
       const id = decode(match[1]);
       const refused = await this.#guard.judge(request, 'agent', id);
       if (refused !== undefined) throw new Refusal(refused, 'unauthorized', 'not authorized');
-      if (socket.destroyed) return;
+      if (socket.destroyed || socket.writableEnded) return;
       this.#streamV1(this.session(id), url.searchParams, request, socket, head);
     } catch (error) {
       const { status = 500, code = 'internal', message } = error;
       const body = JSON.stringify({
         error: { code, message: error instanceof Refusal ? message : 'the relay failed' },
       });
-      socket.end(
+      letGo(
+        socket,
         `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
       );
     }
@@ -198,12 +206,12 @@ class BridgeRelay extends EventEmitter {
     const { instance, epoch, from } = Object.fromEntries(url.searchParams);
     const events = openEvents(response);
     const reader = {
-      next: Number(from) || 1,
+      next: numberOf(from),
       room: () => events.room,
-      write: (sequence, current, message) => {
-        const data = JSON.stringify({ epoch: current, sequence, message });
-        events.say(`event: message\nid: ${sequence}\ndata: ${data}\n\n`);
-      },
+      write: (sequence, current, text) =>
+        events.say(
+          `event: message\nid: ${sequence}\ndata: {"epoch":${current},"sequence":${sequence},"message":${text}}\n\n`,
+        ),
       end: () => response.end(),
     };
     const { pump, leave, aliveMs } = this.session(id).read({ instance, epoch: Number(epoch) }, reader);
@@ -211,28 +219,30 @@ class BridgeRelay extends EventEmitter {
   }
 
   #streamV1(session, query, request, socket, head) {
+    const next = numberOf(query.get('from') ?? undefined);
     let joined;
     let leave = () => {};
     const speaking = new SpeakingSocket(request, socket, head, PROTOCOL, {
       onRoom: () => joined?.pump(),
       onEnd: () => leave(),
     });
-    const say = (method, params) => speaking.say(JSON.stringify({ jsonrpc: '2.0', method, params }));
+    const say = (method, params) => speaking.say(`{"jsonrpc":"2.0","method":"${method}","params":${params}}`);
     const reader = {
-      next: Number(query.get('from')) || 1,
+      next,
       room: () => speaking.room,
-      write: (sequence, epoch, message) => say('bridge/message', { epoch, sequence, message }),
+      write: (sequence, epoch, text) =>
+        say('bridge/message', `{"epoch":${epoch},"sequence":${sequence},"message":${text}}`),
       end: (why, taken) => speaking.close(taken ? 4409 : 1001, why),
     };
     try {
       // The first word tells the agent that the connection stands.
-      say('bridge/alive', {});
+      say('bridge/alive', '{}');
       joined = session.readV1({ instance: query.get('instance') }, reader);
     } catch (error) {
       speaking.close(error.status === 409 ? 4409 : 1008, error.message);
       return;
     }
-    const alive = setInterval(() => say('bridge/alive', {}), joined.aliveMs);
+    const alive = setInterval(() => speaking.room && say('bridge/alive', '{}'), joined.aliveMs);
     alive.unref();
     leave = () => {
       clearInterval(alive);
@@ -279,58 +289,76 @@ class BridgeRelay extends EventEmitter {
   async #control({ id, request }) {
     const { messages } = await this.#body(request);
     if (!Array.isArray(messages)) throw malformed('messages: expected an array');
-    const session = this.session(id);
-    let sequence;
-    for (const message of messages) sequence = session.send(message);
-    return { sequence };
+    return { sequence: this.session(id).sendAll(messages) };
   }
 
   async #watch({ id, url, response }) {
     const session = this.session(id);
     const events = openEvents(response);
-    let next = Math.max(Number(url.searchParams.get('from')) || 1, session.firstKept);
+    let next = Math.max(numberOf(url.searchParams.get('from') ?? undefined), session.firstKept);
+    let told;
     const pump = () => {
+      const state = session.online ? 'online' : 'offline';
+      if (told !== state && events.room) {
+        told = state;
+        events.say(`event: state\ndata: ${JSON.stringify({ state })}\n\n`);
+      }
       for (; next <= session.received && events.room; next += 1) {
         const message = session.message(next);
         if (message === undefined) continue;
         events.say(`event: message\nid: ${next}\ndata: ${JSON.stringify({ sequence: next, message })}\n\n`);
       }
     };
-    const tell = (state) => events.say(`event: state\ndata: ${JSON.stringify({ state })}\n\n`);
-    session.on('message', pump).on('state', tell);
+    session.on('message', pump).on('state', pump);
     const end = () => response.end();
     this.#ends.add(end);
     const leave = () => {
       this.#ends.delete(end);
-      session.off('message', pump).off('state', tell);
+      session.off('message', pump).off('state', pump);
     };
-    tell(session.online ? 'online' : 'offline');
     pump();
     events.live(pump, leave, ALIVE_MS);
   }
 
   /** The JSON of a body, within its bound. */
   async #body(request) {
-    const most = this.#options.maxMessageBytes + AROUND;
+    const { maxMessageBytes } = this.#options;
+    const most = maxMessageBytes + AROUND;
     const chunks = [];
     let size = 0;
-    if (Number(request.headers['content-length']) > most) throw tooLarge(most);
+    if (Number(request.headers['content-length']) > most) throw bodyTooLarge(most);
     for await (const chunk of request) {
       size += chunk.length;
-      if (size > most) throw tooLarge(most);
+      if (size > most) throw bodyTooLarge(most);
       chunks.push(chunk);
     }
-    try {
-      const value = JSON.parse(Buffer.concat(chunks).toString('utf8'));
-      if (typeof value === 'object' && value !== null) return value;
-    } catch {
-      // Told below.
-    }
-    throw malformed('the body is no JSON object');
+    const value = objectOf(Buffer.concat(chunks));
+    const above = (message) => Buffer.byteLength(JSON.stringify(message)) > maxMessageBytes;
+    // Only a body of that size can hold such a message.
+    if (size > maxMessageBytes && Array.isArray(value.messages) && value.messages.some(above))
+      throw tooLarge(maxMessageBytes);
+    return value;
   }
 }
 
-const tooLarge = (most) => new Refusal(413, 'too_large', `the body is larger than ${most} bytes`);
+const bodyTooLarge = (most) => new Refusal(413, 'too_large', `the body is larger than ${most} bytes`);
+
+function objectOf(bytes) {
+  try {
+    const value = JSON.parse(bytes.toString('utf8'));
+    if (check.isObject(value)) return value;
+  } catch {
+    // Told below.
+  }
+  throw malformed('the body is no JSON object');
+}
+
+/** The number that a stream is to begin with. */
+function numberOf(text = '1') {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 0) throw malformed('from: expected a whole number from 0 on');
+  return number;
+}
 
 function decode(text) {
   try {
@@ -365,7 +393,8 @@ function openEvents(response) {
     },
     live(pump, leave, aliveMs) {
       this.say('event: alive\ndata: {}\n\n');
-      const alive = setInterval(() => this.say('event: alive\ndata: {}\n\n'), aliveMs);
+      // What waits to be read is a sign of life already.
+      const alive = setInterval(() => this.room && this.say('event: alive\ndata: {}\n\n'), aliveMs);
       alive.unref();
       response.on('drain', pump);
       response.on('close', () => {
