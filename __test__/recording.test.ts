@@ -21,6 +21,7 @@ import {
   faulty,
   fixture,
   realServer,
+  runNode,
   temporaryDirectory,
   textOf,
   thrown,
@@ -372,6 +373,24 @@ describe('how requests are matched', () => {
       );
     }
   });
+
+  test('BEY-08 LIF-08 what is said unasked later keeps no process alive, a call that waits does', async () => {
+    const later = into({ method: 'notifications/tools/list_changed' }, 60_000);
+    const ready = out({ method: 'notifications/initialized' });
+    const file = recording(call(2, {}), said(2, 'answered', 500), ready, later);
+    for (const end of ['manager.close()', 'undefined']) {
+      const source = `
+        const { McpManager, replayServer } = require('./index.js');
+        const manager = new McpManager({ config: false, permissions: { allow: ['mcp__*'] } });
+        (async () => {
+          await manager.addSdkServer('s', replayServer(${JSON.stringify(file)}, { timings: 'recorded' }));
+          console.log((await manager.callTool('mcp__s__t', {})).content[0].text);
+          await ${end};
+        })();
+      `;
+      expect(await runNode(['-e', source], 15_000)).toMatchObject({ code: 0, stdout: 'answered\n' });
+    }
+  });
 });
 
 describe('what a file may be', () => {
@@ -395,6 +414,19 @@ describe('what a file may be', () => {
       );
       expect(error).toMatchObject({ code: 'CONNECT_FAILED', server: 's' });
       expect(error.message).toContain('line 4');
+    });
+  });
+
+  test('BEY-08 a file that was mended is read by the next connection', async () => {
+    const file = recording(call(2, {}), said(2, 'x'));
+    const whole = readFileSync(file, 'utf8');
+    writeFileSync(file, 'nothing');
+    const server = replayServer(file);
+    expect((await caught(server.connect({} as never))).code).toBe('RECORDING_INVALID');
+    writeFileSync(file, whole);
+    await withManager({}, async (manager) => {
+      await manager.addSdkServer('s', server);
+      expect(await ask(manager, {})).toBe('x');
     });
   });
 

@@ -73,7 +73,11 @@ async function linesOf(file) {
       cut = undefined;
     }
   };
-  await Promise.race([read(), failed]);
+  try {
+    await Promise.race([read(), failed]);
+  } finally {
+    input.destroy();
+  }
   if (number === 0) throw unusable(file, 'the file is empty');
   if (cut?.number === 1) throw unusable(file, cut.why, 1);
   return lines;

@@ -39,7 +39,6 @@ class Conversation {
 
   #end() {
     this.#ended.abort();
-    for (const run of this.#runs.values()) run.abort();
     for (const resolve of this.#waiting.values()) resolve();
   }
 
@@ -72,14 +71,16 @@ class Conversation {
   async #play(exchange, message) {
     const run = new AbortController();
     if (message.id !== undefined) this.#runs.set(message.id, run);
+    const signal = AbortSignal.any([run.signal, this.#ended.signal]);
     const names = new Names(exchange.message, message);
     let at = exchange.at;
     try {
       for (const step of exchange.steps) {
-        if (this.#timed) await delay(Math.max(0, step.at - at), undefined, { signal: run.signal });
+        // Whoever waits for an answer keeps the process alive; what a server says unasked does not.
+        if (this.#timed) await delay(Math.max(0, step.at - at), undefined, { signal, ref: false });
         at = step.at;
-        if (step.kind === 'await') await this.#answerTo(names.question(step.id), run.signal);
-        if (run.signal.aborted || this.#ended.signal.aborted) return;
+        if (step.kind === 'await') await this.#answerTo(names.question(step.id), signal);
+        if (signal.aborted) return;
         this.#say(step, names);
       }
       this.#unanswered(exchange, message);
@@ -191,8 +192,18 @@ class ReplayServer {
   /** Reads the recording, the first time, and answers from it. Rejects with `RECORDING_INVALID`. */
   async connect(transport) {
     const { server, timings } = this.#options;
-    this.#script ??= readRecording(this.#file, server).then((lines) => new Script(lines));
+    this.#script ??= this.#read(server);
     await new Conversation(await this.#script, transport, timings === 'recorded').start();
+  }
+
+  async #read(server) {
+    try {
+      return new Script(await readRecording(this.#file, server));
+    } catch (error) {
+      // The next connection reads it again: it may have been mended.
+      this.#script = undefined;
+      throw error;
+    }
   }
 }
 
