@@ -140,6 +140,21 @@ describe('configuration', () => {
     expect((await line.json(['get', 's'])).value.definitions).toHaveLength(1);
   });
 
+  test('USE-04 CFG-11 remove says which files have the server no more, and which still have it', async () => {
+    const line = new CommandLine();
+    const folder = join(line.project, 'pkg');
+    mkdirSync(folder);
+    const other = join(folder, '.mcp.json');
+    writeFileSync(other, JSON.stringify({ mcpServers: { s: { command: 'a' }, t: { command: 'a' } } }));
+    line.brings({ s: { command: 'b' } });
+    const part = await line.run(['remove', 's', '--cwd', 'pkg']);
+    expect(part.stdout).toBe(`removed s from ${join(line.project, '.mcp.json')}\n`);
+    expect(part.stderr).toMatch(/^warning s is in .*pkg.*stays there$/m);
+    const nothing = await line.json(['remove', 't', '--cwd', 'pkg']);
+    expect(nothing).toMatchObject({ code: 1, value: { error: { server: 't' } } });
+    expect(JSON.parse(line.read(other)).mcpServers).toHaveProperty('t');
+  });
+
   test('USE-04 B-025 what policy denies is not added, whatever the scope', async () => {
     const line = new CommandLine().user({}, { deniedMcpServers: ['evil*'] });
     for (const scope of ['local', 'project', 'user']) {

@@ -19,13 +19,30 @@ module.exports = {
     withManager(context, {}, async (manager) => {
       const [name] = context.positionals;
       const { out, signal } = context;
-      const { scope, file } = chosen(entriesOf(manager, name), name, context.values.scope);
+      const mine = chosen(entriesOf(manager, name), name, context.values.scope);
+      const [{ scope }] = mine;
       await manager.removeServer(name, { persist: scope, signal });
-      out.answer({ name, scope, file }, () => [`removed ${name} from ${file ?? scope}`]);
+      const { gone, left } = outcome(mine, manager.configReport().servers);
+      for (const file of left) out.warning(`${name} is in ${file} too, and stays there`);
+      out.answer({ name, scope, file: gone[0] }, () => [`removed ${name} from ${gone.join(', ')}`]);
     }),
 };
 
-/** The one definition that is meant. */
+/** Files that had the definitions: those that do not any more, and those that still do. */
+function outcome(mine, present) {
+  const { name, scope } = mine[0];
+  const now = present.filter((entry) => entry.name === name && entry.scope === scope);
+  const stays = (file) => now.some((entry) => entry.file === file);
+  const files = [...new Set(mine.map(({ file }) => file))];
+  const [gone, left] = [files.filter((file) => !stays(file)), files.filter(stays)];
+  if (gone.length > 0) return { gone, left };
+  throw new CommandError('CONFIG_WRITE_FAILED', `${name} is still in ${left.join(', ')}`, {
+    server: name,
+    hint: 'take it out of that file by hand',
+  });
+}
+
+/** The definitions that are meant, all of one scope. */
 function chosen(entries, name, scope) {
   const there = entries.map((entry) => entry.scope);
   const mine = entries.filter(
@@ -37,5 +54,5 @@ function chosen(entries, name, scope) {
   }
   if (new Set(mine.map((entry) => entry.scope)).size > 1)
     throw new UsageError(`remove: ${name} is of scope ${there.join(' and ')}; say which with --scope`);
-  return mine[0];
+  return mine;
 }
