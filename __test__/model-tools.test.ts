@@ -201,8 +201,8 @@ describe('BEY-06 toModelTools', () => {
   });
 
   test('Gemini: null alone is a type, never an enum without values', () => {
-    const nothings = { a: { enum: [null] }, b: { const: null }, c: { type: ['null'], title: 'c' } };
-    const choices = {
+    const nothings: JsonObject = { a: { enum: [null] }, b: { const: null }, c: { type: ['null'], title: 'c' } };
+    const choices: JsonObject = {
       d: { anyOf: [{ type: 'string' }, { const: null }] },
       e: { anyOf: [{ const: null }, { type: 'null' }] },
       f: { enum: ['x', null] },
@@ -237,7 +237,7 @@ describe('BEY-06 toModelTools', () => {
       w: { type: ['string', 'array', 'null'], format: 'uri' },
       a: { allOf: [{ description: 'a' }], type: 'array' },
     };
-    const choices = { r: { anyOf: [{ required: ['x'] }, object({ y: {} }, ['y'])] }, t: { type: 'any' } };
+    const choices: JsonObject = { r: { anyOf: [{ required: ['x'] }, object({ y: {} }, ['y'])] }, t: { type: 'any' } };
     const schema = object({ ...texts, ...numbers, ...enums, ...lists, ...choices });
     const either = { anyOf: [{ type: 'string' }, { type: 'number' }] };
     expect(repaired(schema, 'gemini').properties).toEqual({

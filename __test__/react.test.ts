@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Component, createElement as h, memo, type FunctionComponent, type ReactNode } from 'react';
+import { EventEmitter } from 'node:events';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { McpConnectionProvider, useMcpReconnect, useMcpServers, useMcpToggle } from 'mcp-switchboard/react';
 import { McpManager, type ServerStatus } from '..';
@@ -167,6 +168,16 @@ describe('USE-02 the hooks', () => {
       expect(rows.filter((row) => row.startsWith('a'))).toEqual([]);
       expect(rows).toContain('b disabled');
     });
+  });
+
+  test('USE-02 a status that changes while components render is read once in a turn', async () => {
+    let reads = 0;
+    const status = () => [{ name: 'a', state: 'pending', attempt: ++reads }];
+    const manager = Object.assign(new EventEmitter(), { status }) as unknown as McpManager;
+    const [one, two] = [watcher(), watcher()];
+    const { shows } = rendered(inside(manager, h(one.Watcher), h(two.Watcher)));
+    await shows('a pending');
+    expect(one.last().servers).toBe(two.last().servers);
   });
 
   test('USE-02 listens to the manager once, and not at all when nobody is there', async () => {

@@ -414,6 +414,23 @@ describe('where the server has no tasks', () => {
     });
   });
 
+  test('BEY-13 progress is told in full, although the end is known before it was read', async () => {
+    await withManager({ servers: { s: faulty() } }, async (manager) => {
+      await manager.connect();
+      const seen: number[] = [];
+      const onProgress = ({ progress }: { progress: number }) => void seen.push(progress);
+      // The program is busy just when the handle has come: until the call has ended.
+      const { signal } = new AbortController();
+      signal.removeEventListener = () =>
+        void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+      const args = { steps: 2, delayMs: 50 };
+      const task = await manager.startTool('mcp__s__progress', args, { onProgress, signal });
+      expect(task.status).toBe('completed');
+      await task.result();
+      expect(seen).toEqual([1, 2]);
+    });
+  });
+
   test('LIF-08 a call in the background keeps no process alive', async () => {
     const { code, stdout, ms } = await runHost('background-task.mjs');
     expect([code, stdout.trim()]).toEqual([0, 'working']);

@@ -52,22 +52,20 @@ class BackgroundCalls {
     // What was told before anybody listened.
     const now = half.taskState(number);
     if (now !== null) this.told(JSON.parse(now));
-    const handles = this.#handles;
+    const [handles, calls] = [this.#handles, new WeakRef(this.#calls)];
     forgotten.register(handle, () => {
       if (handles.get(number) !== weak) return;
       handles.delete(number);
       half.forgetTask(number);
+      calls.deref()?.over(number);
     });
     return handle;
   }
 
-  /** What has become of one. */
+  /** What has become of one. That it has ended may be heard before the last of its progress. */
   told(seen) {
     const handle = this.#handles.get(seen.handle)?.deref();
-    if (seen.done) {
-      this.#running.delete(seen.handle);
-      this.#calls.over(seen.handle);
-    }
+    if (seen.done) this.#running.delete(seen.handle);
     if (handle !== undefined) contained("a listener of a task's 'status'", () => handle[TELL](seen));
   }
 
@@ -75,6 +73,7 @@ class BackgroundCalls {
     check.optionalObject(options, 'options');
     const start = (id, flags) => this.#calls.native.taskResult(id, handle, flags);
     const outcome = await this.#calls.send(options, start);
+    this.#calls.over(handle);
     if (outcome.error !== undefined) throw errors.fromWire(outcome.error, this.#result);
     return outcome;
   }

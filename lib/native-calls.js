@@ -129,7 +129,7 @@ class NativeCalls {
     });
   }
 
-  /** What went on in the background under this handle has ended. */
+  /** What went on in the background under this handle has told all its progress, or nobody listens any more. */
   over(handle) {
     for (const [id, call] of this.#goingOn) if (call.handle === handle) this.#goingOn.delete(id);
   }

@@ -49,9 +49,11 @@ class Store {
   };
 
   servers = () => {
-    if (this.#stale || this.#listeners.size === 0) {
+    if (this.#stale) {
       this.#servers = kept(this.#servers, this.#manager.status());
       this.#stale = false;
+      // While nobody listens no event says that it is out of date. Within a turn it stays the same: React compares.
+      if (this.#listeners.size === 0) queueMicrotask(() => (this.#stale = true));
     }
     return this.#servers;
   };

@@ -116,6 +116,8 @@ struct Pinned {
     dropped: HashSet<String>,
     /// What is not written yet.
     unwritten: BTreeMap<String, Pin>,
+    /// What is being written: nobody may look for it in the file before it is there.
+    writing: BTreeMap<String, Pin>,
     /// What was last looked at.
     seen: Option<(Arc<Vec<ToolDefinition>>, Arc<Rules>)>,
 }
@@ -126,12 +128,20 @@ pub(super) struct Pins {
     mode: PinMode,
     state: Arc<StateDir>,
     servers: Mutex<HashMap<String, Pinned>>,
+    /// One write at a time: a later one must not be overtaken by an earlier.
+    writer: Mutex<()>,
     writes: LateWrites,
 }
 
 impl Pins {
     pub(super) fn new(mode: PinMode, state: Arc<StateDir>) -> Self {
-        Self { mode, state, servers: Mutex::default(), writes: LateWrites::default() }
+        Self {
+            mode,
+            state,
+            servers: Mutex::default(),
+            writer: Mutex::default(),
+            writes: LateWrites::default(),
+        }
     }
 
     /// Compares the tools of a server with what was approved, and pins those that rules allow. The second value
@@ -248,6 +258,7 @@ impl Pins {
     /// # Errors
     /// `CONFIG_WRITE_FAILED`.
     pub(super) fn write(&self, server: &str) -> Result<(), McpError> {
+        let _writer = lock(&self.writer);
         let (place, news) = {
             let mut servers = lock(&self.servers);
             // What lives in this process is pinned as long as the process lives.
@@ -255,12 +266,27 @@ impl Pins {
             else {
                 return Ok(());
             };
-            (place, std::mem::take(&mut pinned.unwritten))
+            pinned.writing = std::mem::take(&mut pinned.unwritten);
+            (place, pinned.writing.clone())
         };
         if news.is_empty() {
             return Ok(());
         }
-        let name = file_name(&place, &IdentityKey::read_or_make(&self.state)?);
+        let written = self.write_down(&place, news);
+        if let Some(pinned) = lock(&self.servers).get_mut(server) {
+            let tried = std::mem::take(&mut pinned.writing);
+            if written.is_err() {
+                // With the next write; what has become of a tool meanwhile counts more.
+                for (tool, pin) in tried {
+                    pinned.unwritten.entry(tool).or_insert(pin);
+                }
+            }
+        }
+        written
+    }
+
+    fn write_down(&self, place: &str, news: BTreeMap<String, Pin>) -> Result<(), McpError> {
+        let name = file_name(place, &IdentityKey::read_or_make(&self.state)?);
         self.state.update(&name, |now| {
             let mut file = read_file(now.as_deref()).unwrap_or_default();
             for (tool, pin) in news {
@@ -302,7 +328,8 @@ enum Found {
 impl Pinned {
     /// The pin of a tool, if its definition is known.
     fn pin(&self, tool: &str, file: &File) -> Option<Pin> {
-        self.unwritten.get(tool).or_else(|| file.tools.get(tool)).cloned()
+        let fresh = self.unwritten.get(tool).or_else(|| self.writing.get(tool));
+        fresh.or_else(|| file.tools.get(tool)).cloned()
     }
 
     /// Pinned tools that the server has no more, by all but their names.

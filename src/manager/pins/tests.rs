@@ -113,3 +113,22 @@ fn sec_06_a_file_keeps_as_many_definitions_as_fit() {
     let kept = file.tools.values().filter(|pin| pin.definition.is_some()).count();
     assert!((200..300).contains(&kept), "{kept}");
 }
+
+#[test]
+fn sec_06_what_is_being_written_is_known_all_the_while() {
+    let root = std::env::temp_dir().join(format!("mcp-switchboard-pins-{}", std::process::id()));
+    let (spec, all) = (server(), rules(&["mcp__*"]));
+    let pins = Pins::new(PinMode::Warn, Arc::new(StateDir::at(root.clone())));
+    let definition = |round: usize| tools(&[tool("a", &format!("round {round}."))]);
+    pins.examine(&spec, &definition(0), &all);
+    for round in 1..100 {
+        let found = std::thread::scope(|scope| {
+            scope.spawn(|| pins.write(&spec.name).unwrap());
+            std::thread::yield_now();
+            pins.examine(&spec, &definition(round), &all).0
+        });
+        let before = format!("round {}.", round - 1);
+        assert!(found[0].before.contains(&before), "{} in round {round}", found[0].before);
+    }
+    std::fs::remove_dir_all(root).unwrap();
+}
