@@ -96,6 +96,24 @@ describe('the relay', () => {
     ).toBe(429);
   });
 
+  test('B-192 guesses side by side are limited like those one after the other', async () => {
+    const asked: (() => void)[] = [];
+    const authorize = () =>
+      new Promise<boolean>((resolve) => {
+        const right = asked.length === 15;
+        asked.push(() => resolve(right));
+      });
+    const { url } = await relayFor({ authorize });
+    const guesses = Array.from({ length: 20 }, (_, n) =>
+      ask(`${url}/v2/sessions/s/register`, { headers: bearer(`guess-${n}`), body: '{"instance":"i"}' }),
+    );
+    await eventually(() => asked.length === 20);
+    for (const answer of asked) answer();
+    const all = (await Promise.all(guesses)).map(({ status }) => status);
+    expect(all.filter((status) => status === 401)).toHaveLength(10);
+    expect(all.filter((status) => status === 429)).toHaveLength(10);
+  });
+
   test('each role has its own token', async () => {
     const { url } = await relayFor();
     const control = `${url}/control/sessions/s/messages`;

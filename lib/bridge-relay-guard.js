@@ -58,6 +58,8 @@ class Guard {
     } catch {
       // What cannot be checked is not allowed.
     }
+    // Guesses side by side are guesses: what came of the others meanwhile counts.
+    if (this.#isLocked(address)) return 429;
     if (allowed) return undefined;
     this.#remember(address);
     return 401;
