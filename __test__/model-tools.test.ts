@@ -201,7 +201,11 @@ describe('BEY-06 toModelTools', () => {
   });
 
   test('Gemini: null alone is a type, never an enum without values', () => {
-    const nothings: JsonObject = { a: { enum: [null] }, b: { const: null }, c: { type: ['null'], title: 'c' } };
+    const nothings: JsonObject = {
+      a: { enum: [null] },
+      b: { const: null },
+      c: { type: ['null'], title: 'c' },
+    };
     const choices: JsonObject = {
       d: { anyOf: [{ type: 'string' }, { const: null }] },
       e: { anyOf: [{ const: null }, { type: 'null' }] },
@@ -226,9 +230,13 @@ describe('BEY-06 toModelTools', () => {
       l: { type: 'integer', format: 'int64' },
       f: { format: 'float' },
     };
-    const enums = { e: { enum: ['', 'a'] }, e0: { type: 'string', enum: [''] }, e1: { enum: ['', null] } };
-    const pair = [{ type: 'string' }, { type: 'number' }];
-    const lists = {
+    const enums: JsonObject = {
+      e: { enum: ['', 'a'] },
+      e0: { type: 'string', enum: [''] },
+      e1: { enum: ['', null] },
+    };
+    const pair: JsonObject[] = [{ type: 'string' }, { type: 'number' }];
+    const lists: JsonObject = {
       p: { type: 'array', prefixItems: pair, items: false },
       q: { type: 'array', items: pair, additionalItems: { type: 'null' } },
       one: { type: 'array', prefixItems: [{ type: 'string' }, { type: 'string', format: 'uri' }] },
@@ -237,7 +245,10 @@ describe('BEY-06 toModelTools', () => {
       w: { type: ['string', 'array', 'null'], format: 'uri' },
       a: { allOf: [{ description: 'a' }], type: 'array' },
     };
-    const choices: JsonObject = { r: { anyOf: [{ required: ['x'] }, object({ y: {} }, ['y'])] }, t: { type: 'any' } };
+    const choices: JsonObject = {
+      r: { anyOf: [{ required: ['x'] }, object({ y: {} }, ['y'])] },
+      t: { type: 'any' },
+    };
     const schema = object({ ...texts, ...numbers, ...enums, ...lists, ...choices });
     const either = { anyOf: [{ type: 'string' }, { type: 'number' }] };
     expect(repaired(schema, 'gemini').properties).toEqual({
