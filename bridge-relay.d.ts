@@ -91,7 +91,10 @@ export class RelaySession extends EventEmitter<RelaySessionEvents> {
   readonly epoch: number;
   /** Number of the agent's last message. */
   readonly received: number;
-  /** Sends the agent a message, now or when it comes back; gives its sequence number. Throws when too much waits. */
+  /**
+   * Sends the agent a message, now or when it comes back; gives its sequence number. Throws when it is no object, too large
+   * (`maxMessageBytes`), too much waits already, or the session is archived.
+   */
   send(message: JsonObject): number;
   /** A message of the agent by its number, where it is still kept. */
   message(number: number): JsonObject | undefined;
