@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { McpManager } from '..';
 import { authorizationWorld, json, type Hit, type TakeOver, type World } from './authorization-world';
 import { caught, eventually, pause, root, temporaryDirectory, withManager } from './harness';
 import { secretService } from './secret-service';
@@ -237,6 +238,46 @@ test('G10 A-1 who loses a race in a store without a lock takes what the winner s
       expect(world.at('/authorize').length).toBe(1);
     });
   });
+});
+
+test.each<[string, (manager: McpManager, abort: () => void) => unknown]>([
+  ['a logout that is aborted', (_, abort) => abort()],
+  ['a manager that is closed', (manager) => manager.close()],
+])('OAU-03 %s while it waits for the lock of the host lets it go as soon as it has it', async (_, giveUp) => {
+  const world = await authorizationWorld();
+  const kept = new Map<string, string>();
+  let last: Promise<unknown> = Promise.resolve();
+  const open = { waiting: 0, held: 0 };
+  const lock = <T>(_key: string, body: () => Promise<T>): Promise<T> => {
+    open.waiting++;
+    const turn = last.then(() => {
+      open.waiting--;
+      open.held++;
+      return body().finally(() => open.held--);
+    });
+    last = turn.catch(() => {});
+    return turn;
+  };
+  const tokenStore = {
+    get: (key: string) => kept.get(key) ?? null,
+    set: (key: string, value: string) => void kept.set(key, value),
+    delete: (key: string) => void kept.delete(key),
+    lock,
+  };
+  const options = { tokenStore, servers: { w: { type: 'http' as const, url: world.url } } };
+  await withManager(options, async (manager) => {
+    let letGo = () => {};
+    void lock('somebody else', () => new Promise<void>((resolve) => (letGo = resolve)));
+    await eventually(() => open.held === 1);
+    const controller = new AbortController();
+    const leaving = caught(manager.logout('w', { signal: controller.signal }));
+    await eventually(() => open.waiting === 1);
+    await giveUp(manager, () => controller.abort());
+    await leaving;
+    letGo();
+    await eventually(() => open.waiting === 0 && open.held === 0);
+  });
+  await withManager(options, (manager) => manager.logout('w'));
 });
 
 test.each([

@@ -1,33 +1,37 @@
 'use strict';
 // What the native half asks of the host: which function of the options each question goes to, and in which form.
-// Owns the questions that are open and the locks of token stores that are held; decides nothing.
+// Owns the questions that are open and the locks of the token store that are held; decides nothing.
 
 const { describe } = require('./errors.js');
 
-/** Locks that are held, by store and key: what lets each go. */
-const locks = new WeakMap();
-
-/** Takes a lock that the body of `lock` keeps until the native half gives it back. */
-function holdLock({ tokenStore }, { key }) {
+/**
+ * Takes a lock. Its body lasts until the native half gives the lock back, which it does as well when it gave up waiting:
+ * one that is had after that is let go at once (OAU-03).
+ */
+function holdLock({ tokenStore }, { key, hold }, _signal, { holds }) {
+  const over = new Promise((release) => holds.set(hold, release));
   return new Promise((resolve, reject) => {
-    const body = () =>
-      new Promise((release) => {
-        if (!locks.has(tokenStore)) locks.set(tokenStore, new Map());
-        locks.get(tokenStore).set(key, release);
-        resolve(null);
-      });
-    Promise.resolve(tokenStore.lock(key, body)).catch(reject);
+    const body = () => {
+      resolve(null);
+      return over;
+    };
+    const take = async () => {
+      await tokenStore.lock(key, body);
+      throw new Error('tokenStore.lock has not run its body');
+    };
+    // Whoever has had the lock hears nothing of its end.
+    take()
+      .catch(reject)
+      .finally(() => holds.delete(hold));
   });
 }
 
-function releaseLock({ tokenStore }, { key }) {
-  locks.get(tokenStore)?.get(key)?.();
-  locks.get(tokenStore)?.delete(key);
-}
+/** Lets a lock go that is held, or that is still waited for. */
+const releaseLock = (_host, { hold }, _signal, { holds }) => holds.get(hold)?.();
 
 /** Questions by the name of the function that answers them. */
 const FUNCTIONS = {
-  onAuthorizationUrl: (host, { login, ...body }, signal, logins) =>
+  onAuthorizationUrl: (host, { login, ...body }, signal, { logins }) =>
     login === null ? host.onAuthorizationUrl({ ...body, signal }) : logins.get(login)?.({ ...body, signal }),
   'tokenStore.get': ({ tokenStore }, { key }) => tokenStore.get(key),
   'tokenStore.set': async ({ tokenStore }, { key, value }) => void (await tokenStore.set(key, value)),
@@ -82,8 +86,8 @@ async function reply(half, question, run) {
 /** The questions of a manager that are open. */
 class Questions {
   #open = new Map();
-  /** Callbacks of logins under way, by number. */
-  #logins = new Map();
+  /** By number: callbacks of logins under way, and what lets go of locks that are held or waited for. */
+  #kept = { logins: new Map(), holds: new Map() };
   #nextLogin = 1;
 
   /**
@@ -94,7 +98,7 @@ class Questions {
   async put(half, { question, callback, body }, host) {
     const controller = new AbortController();
     this.#open.set(question, controller);
-    await reply(half, question, () => QUESTIONS[callback](host, body, controller.signal, this.#logins));
+    await reply(half, question, () => QUESTIONS[callback](host, body, controller.signal, this.#kept));
     this.#open.delete(question);
   }
 
@@ -107,11 +111,11 @@ class Questions {
   /** Runs a login whose page is opened by a function of its own. */
   async duringLogin(onAuthorizationUrl, run) {
     const login = this.#nextLogin++;
-    this.#logins.set(login, onAuthorizationUrl);
+    this.#kept.logins.set(login, onAuthorizationUrl);
     try {
       return await run(login);
     } finally {
-      this.#logins.delete(login);
+      this.#kept.logins.delete(login);
     }
   }
 }

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ pub struct TokenStore {
     /// Where records were last found or put.
     kept_in: Mutex<HashMap<String, &'static str>>,
     gates: Gates,
+    /// Counts the locks that the host was asked for: each is given back by its number.
+    holds: AtomicU64,
     /// Who is told what is odd.
     host: Arc<dyn Host>,
     /// What was told, once each.
@@ -115,19 +118,22 @@ impl std::fmt::Debug for TokenStore {
 
 /// Held while a record is read, renewed and saved.
 pub struct StoreLock {
+    _file: Option<File>,
+    _host: Option<HostLock>,
     _gate: tokio::sync::OwnedMutexGuard<()>,
-    file: Option<File>,
-    host: Option<(Arc<dyn Host>, String)>,
 }
 
-impl Drop for StoreLock {
+/// A lock of the host that was asked for. It is given back however the question ended: the host may have it, or get it
+/// when nobody waits for it any more.
+struct HostLock {
+    host: Arc<dyn Host>,
+    hold: u64,
+}
+
+impl Drop for HostLock {
     fn drop(&mut self) {
-        drop(self.file.take());
-        if let Some((host, key)) = self.host.take() {
-            runtime::spawn(async move {
-                let _ = host.ask(QuestionKind::StoreUnlock, json!({ "key": key }).to_string()).await;
-            });
-        }
+        let (host, body) = (Arc::clone(&self.host), json!({ "hold": self.hold }).to_string());
+        runtime::spawn(async move { host.ask(QuestionKind::StoreUnlock, body).await });
     }
 }
 
@@ -160,6 +166,7 @@ impl TokenStore {
             memory: Mutex::default(),
             kept_in: Mutex::default(),
             gates: Gates::default(),
+            holds: AtomicU64::default(),
             host,
             told: Mutex::default(),
         }
@@ -188,21 +195,27 @@ impl TokenStore {
         let end = Instant::now() + PATIENCE;
         let held = tokio::time::timeout_at(end, gate.lock_owned()).await;
         let held = held.map_err(|_| failed("another login of this server takes too long"))?;
-        let mut taken = StoreLock { _gate: held, file: None, host: None };
-        match &self.place {
+        let (file, host) = match &self.place {
             Place::Files(files) => {
                 let file = files.directory.lock(&slot.key, end).await;
-                taken.file = Some(file.map_err(|error| match error.kind() {
+                let file = file.map_err(|error| match error.kind() {
                     io::ErrorKind::TimedOut => failed("another process that renews the login takes too long"),
                     _ => file_failed(&error),
-                })?);
+                })?;
+                (Some(file), None)
             }
             Place::Host if self.host.can_answer(QuestionKind::StoreLock) => {
-                self.ask_host(QuestionKind::StoreLock, json!({ "key": slot.key })).await?;
-                taken.host = Some((Arc::clone(&self.host), slot.key.clone()));
+                (None, Some(self.lock_at_host(slot).await?))
             }
-            Place::Memory | Place::Host => {}
-        }
+            Place::Memory | Place::Host => (None, None),
+        };
+        Ok(StoreLock { _file: file, _host: host, _gate: held })
+    }
+
+    async fn lock_at_host(&self, slot: &Slot) -> Result<HostLock, McpError> {
+        let hold = self.holds.fetch_add(1, Ordering::Relaxed);
+        let taken = HostLock { host: Arc::clone(&self.host), hold };
+        self.ask_host(QuestionKind::StoreLock, json!({ "key": slot.key, "hold": hold })).await?;
         Ok(taken)
     }
 

@@ -12,6 +12,10 @@ use crate::transport::in_process::{Channels, Script, Word};
 struct Listening {
     heard: Mutex<Vec<Value>>,
     kept: Mutex<HashMap<String, String>>,
+    /// Whether it has a lock, and whether that is ever had.
+    locks: Option<bool>,
+    /// What was asked of the lock.
+    asked: Mutex<Vec<String>>,
     channels: Channels,
 }
 
@@ -42,10 +46,17 @@ impl Host for Listening {
         lock(&self.heard).push(serde_json::from_str(&event.body).unwrap());
     }
     fn can_answer(&self, _kind: QuestionKind) -> bool {
-        false
+        self.locks.is_some()
     }
     fn ask(&self, kind: QuestionKind, body: String) -> BoxFuture<'_, Result<String, McpError>> {
         let body: Value = serde_json::from_str(&body).unwrap();
+        if let QuestionKind::StoreLock | QuestionKind::StoreUnlock = kind {
+            lock(&self.asked).push(format!("{} {}", kind.callback(), body["hold"]));
+            let grants = kind == QuestionKind::StoreUnlock || self.locks == Some(true);
+            return Box::pin(async move {
+                if grants { Ok("null".into()) } else { std::future::pending().await }
+            });
+        }
         let key = text(&body["key"]).to_owned();
         let mut kept = lock(&self.kept);
         let answer = match kind {
@@ -408,4 +419,27 @@ async fn a_1_one_renews_at_a_time_across_stores() {
     assert!(!waiting.is_finished());
     drop(held);
     waiting.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn oau_03_a_lock_of_the_host_that_was_asked_for_is_given_back_however_that_ends() {
+    let locking = |grants| Arc::new(Listening { locks: Some(grants), ..Listening::default() });
+    let asked = async |host: &Listening| {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        std::mem::take(&mut *lock(&host.asked))
+    };
+    let host = locking(true);
+    let store = TokenStore::with_host(Arc::<Listening>::clone(&host));
+    let held = store.lock(&slot("k")).await.unwrap();
+    assert_eq!(asked(&host).await, ["tokenStore.lock 0"]);
+    drop(held);
+    assert_eq!(asked(&host).await, ["tokenStore.unlock 0"]);
+    let host = locking(false);
+    let store = TokenStore::with_host(Arc::<Listening>::clone(&host));
+    let error = store.lock(&slot("k")).await.err().unwrap();
+    assert_eq!(error.code(), ErrorCode::AuthStoreFailed);
+    assert_eq!(asked(&host).await, ["tokenStore.lock 0", "tokenStore.unlock 0"], "it took too long");
+    let given_up = tokio::time::timeout(Duration::from_secs(1), store.lock(&slot("k"))).await;
+    assert!(given_up.is_err());
+    assert_eq!(asked(&host).await, ["tokenStore.lock 1", "tokenStore.unlock 1"], "it was withdrawn");
 }
