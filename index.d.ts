@@ -1860,7 +1860,8 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   /**
    * Has a person log in at a server, then connects; one that needs no login is only connected. Without any
    * `onAuthorizationUrl` it rejects with `AUTH_REQUIRED`, whose `authorizationUrl` is where to log in; the login then
-   * waits ten minutes for `completeAuthorization`.
+   * waits ten minutes for `completeAuthorization`. With one, a login that waits already is ended, and whoever waited for
+   * it hears so (`AUTH_FAILED`); `options.onAuthorizationUrl` is asked instead of the manager's.
    * @throws McpAuthError `AUTH_REQUIRED`, `AUTH_FAILED`, `AUTH_ISSUER_MISMATCH`, `AUTH_STORE_FAILED`; McpConnectionError `URL_REFUSED`.
    */
   authenticate(

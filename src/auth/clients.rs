@@ -45,6 +45,27 @@ pub fn configured(settings: &OAuthSettings, server: &ServerMetadata) -> Option<R
     Some(Registration { client_id, client_secret: secret, method, ..Registration::default() })
 }
 
+/// The client that tokens belong to, with the secret that is configured now: one that was changed counts at once.
+pub fn as_configured(kept: &Registration, settings: &OAuthSettings) -> Registration {
+    let mut client = kept.clone();
+    if settings.client_id.as_ref() == Some(&kept.client_id) {
+        client.client_secret = settings.client_secret.as_ref().map(|secret| secret.expose().clone());
+        client.method = match (&client.client_secret, kept.method) {
+            (Some(_), Method::None) => Method::Basic,
+            (None, Method::Basic | Method::Post) => Method::None,
+            (_, method) => method,
+        };
+    }
+    client
+}
+
+/// Whether a client was registered by us: it is neither configured nor a metadata document, so that another one can take
+/// its place.
+pub fn is_ours(client: &Registration, settings: &OAuthSettings) -> bool {
+    let id = Some(&client.client_id);
+    settings.client_id.as_ref() != id && settings.client_metadata_url.as_ref() != id
+}
+
 /// How a secret is sent where nobody has said how: in the header, unless only the body is taken (RFC 8414).
 fn with_secret(server: &ServerMetadata) -> Method {
     let takes =
@@ -324,5 +345,35 @@ mod tests {
         let decoded = STANDARD.decode(value.expose().strip_prefix("Basic ").unwrap()).unwrap();
         assert_eq!(String::from_utf8(decoded).unwrap(), "a%3Ab+c:s%2F%C3%A9%25");
         assert!(form.fields.is_empty());
+    }
+
+    #[test]
+    fn auth_38_auth_65_a_configured_client_proves_itself_as_it_is_configured_now() {
+        let settings = |id: &str, secret: Option<&str>| OAuthSettings {
+            client_id: Some(id.to_owned()),
+            client_secret: secret.map(|secret| Secret::new(secret.to_owned())),
+            client_metadata_url: Some("https://host.test/client.json".to_owned()),
+            ..OAuthSettings::default()
+        };
+        let kept = |id: &str, secret: Option<&str>, method| Registration {
+            client_id: id.to_owned(),
+            client_secret: secret.map(str::to_owned),
+            method,
+            ..Registration::default()
+        };
+        for (before, now, expected) in [
+            ((Some("old"), Method::Post), Some("new"), (Some("new"), Method::Post)),
+            ((Some("old"), Method::Basic), None, (None, Method::None)),
+            ((None, Method::None), Some("new"), (Some("new"), Method::Basic)),
+            ((None, Method::PrivateKeyJwt), None, (None, Method::PrivateKeyJwt)),
+        ] {
+            let kept = kept("a", before.0, before.1);
+            let client = as_configured(&kept, &settings("a", now));
+            assert_eq!((client.client_secret.as_deref(), client.method), expected);
+            assert!(as_configured(&kept, &settings("b", now)) == kept, "that of another is left alone");
+        }
+        for (id, ours) in [("a", false), ("https://host.test/client.json", false), ("registered", true)] {
+            assert_eq!(is_ours(&kept(id, None, Method::None), &settings("a", None)), ours, "{id}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use url::Url;
 use super::callback::{Answer, Expected, judge, query_of};
 use super::clients::{self, NoClient, Origin, Wanted};
 use super::discovery::Found;
+use super::flight::Over;
 use super::loopback::Loopback;
 use super::proof::{Pkce, random_text};
 use super::record::{Method, Registration};
@@ -58,11 +59,26 @@ struct Way {
     loopback: Option<Loopback>,
 }
 
+/// What the authorization server gave for a person's code.
+struct Granted {
+    client: Registration,
+    origin: Origin,
+    tokens: Tokens,
+    /// Scopes that were asked for.
+    scopes: Vec<String>,
+}
+
 impl Session {
     /// Has the person log in; everybody who waits shares one login.
     pub(super) async fn log_in(self: &Arc<Self>, asker: Asker) -> Result<(), McpError> {
         let session = Arc::clone(self);
-        self.login.join(|| async move { session.log_in_alone(asker).await }).await
+        self.login.join(|over| async move { session.log_in_alone(asker, over).await }).await
+    }
+
+    /// Has the person log in for this caller alone: ends a login that waits for somebody else, and ends with the caller.
+    pub(super) async fn log_in_anew(self: &Arc<Self>, asker: Asker) -> Result<(), McpError> {
+        let session = Arc::clone(self);
+        self.login.anew(|over| async move { session.log_in_alone(asker, over).await }).await
     }
 
     /// Whether a login may start by itself; counts it.
@@ -77,9 +93,7 @@ impl Session {
         may
     }
 
-    async fn log_in_alone(&self, asker: Asker) -> Result<(), McpError> {
-        let began = *self.ended.borrow();
-        let mut over = self.ended.subscribe();
+    async fn log_in_alone(&self, asker: Asker, mut over: Over) -> Result<(), McpError> {
         let need = lock(&self.state).need.clone();
         if need.step_up {
             self.note("stepUp", json!({ "scope": need.scopes.join(" ") }));
@@ -89,20 +103,25 @@ impl Session {
             let found = self.discover().await?;
             self.check_pkce(&found)?;
             // A registration that the server has forgotten is made anew, once (G5, mcp:AUTH-38).
-            match self.attempt(&found, asker, began).await? {
-                Ok(()) => Ok(()),
-                Err(_) => match self.attempt(&found, asker, began).await? {
-                    Ok(()) => Ok(()),
-                    Err(refused) => Err(refused.into_error("the token request")),
-                },
-            }
+            let granted = if let Ok(granted) = self.attempt(&found, asker).await? {
+                granted
+            } else {
+                let again = self.attempt(&found, asker).await?;
+                again.map_err(|refused| refused.into_error("the token request"))?
+            };
+            Ok((found, granted))
         };
         let outcome = tokio::select! {
             biased;
-            _ = over.wait_for(|count| *count != began) => Err(ended()),
+            _ = over.wait_for(|over| *over) => Err(ended()),
             outcome = login => outcome,
         };
         lock(&self.pending).take();
+        // To its end: a file that is written while its writer gives up would be there after a logout (B-147).
+        let outcome = match outcome {
+            Ok((found, granted)) => self.keep_login(&found, granted, over).await,
+            Err(error) => Err(error),
+        };
         match &outcome {
             Ok(()) => self.note("loginFinished", self.told()),
             Err(error) => self.note("loginFailed", json!({ "code": error.code().as_str() })),
@@ -118,12 +137,7 @@ impl Session {
     }
 
     /// One login; a refusal in the value is that of a client the server does not know.
-    async fn attempt(
-        &self,
-        found: &Found,
-        asker: Asker,
-        began: u64,
-    ) -> Result<Result<(), Refused>, McpError> {
+    async fn attempt(&self, found: &Found, asker: Asker) -> Result<Result<Granted, Refused>, McpError> {
         let scopes = self.scopes_for(found);
         let (client, origin, mut way) = self.client_and_way(found, &scopes).await?;
         let pkce = Pkce::new()?;
@@ -142,20 +156,40 @@ impl Session {
         let (tokens, client) = match tokens {
             Ok(done) => done,
             Err(refused) if refused.is("invalid_client") && origin == Origin::Registered => {
-                self.forget_registration(&found.issuer, began).await?;
+                self.forget_registration(&found.issuer, &client).await?;
                 return Ok(Err(refused));
             }
             Err(refused) => return Err(refused.into_error("the token request")),
         };
-        let _lock = self.store.lock(&self.slot).await?;
+        Ok(Ok(Granted { client, origin, tokens, scopes }))
+    }
+
+    /// Keeps what a person was given, beside what somebody else has saved meanwhile. Where the store cannot be had it is
+    /// used all the same.
+    async fn keep_login(&self, found: &Found, granted: Granted, mut over: Over) -> Result<(), McpError> {
+        let held = tokio::select! {
+            biased;
+            _ = over.wait_for(|over| *over) => return Err(ended()),
+            held = self.store.lock(&self.slot) => held,
+        };
+        // The tokens are bound to this key, whatever the store says.
+        let key = self.proof_key()?;
+        let caught_up = match &held {
+            Ok(_) => self.catch_up().await,
+            Err(error) => Err(error.clone()),
+        };
+        lock(&self.state).proof = key;
+        let Granted { client, origin, tokens, scopes } = granted;
         let mut record = self.renewed(found, client.clone(), &tokens, scopes);
         if origin == Origin::Registered {
             record.registrations.insert(found.issuer.clone(), client);
         }
-        self.save(record, began).await?;
-        let mut state = lock(&self.state);
-        state.need = super::session::Need::default();
-        Ok(Ok(()))
+        match caught_up {
+            Ok(()) => self.save(record).await?,
+            Err(error) => self.keep(record, Err(error))?,
+        }
+        lock(&self.state).need = super::session::Need::default();
+        Ok(())
     }
 
     /// S256, or nothing (B-130, mcp:AUTH-41).
@@ -421,11 +455,13 @@ impl Session {
         }
     }
 
-    async fn forget_registration(&self, issuer: &str, began: u64) -> Result<(), McpError> {
+    /// Forgets a client that its issuer does not know; one that somebody else has registered since stays.
+    async fn forget_registration(&self, issuer: &str, unknown: &Registration) -> Result<(), McpError> {
         let _lock = self.store.lock(&self.slot).await?;
+        self.catch_up().await?;
         let mut record = lock(&self.state).record.clone();
-        if record.registrations.remove(issuer).is_some() {
-            self.save(record, began).await?;
+        if record.forget_registration(issuer, unknown) {
+            self.save(record).await?;
         }
         Ok(())
     }

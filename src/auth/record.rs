@@ -152,6 +152,12 @@ impl Record {
         self.granted = None;
     }
 
+    /// Lets a registration go, if it is still that of this client.
+    pub fn forget_registration(&mut self, issuer: &str, client: &Registration) -> bool {
+        let same = self.registrations.get(issuer).is_some_and(|one| one.client_id == client.client_id);
+        same && self.registrations.remove(issuer).is_some()
+    }
+
     /// The token, if there is one.
     pub fn token(&self) -> Option<&str> {
         self.access_token.as_deref()
@@ -207,5 +213,16 @@ mod tests {
         assert_eq!(record.refresh_token.as_deref(), Some("r3"));
         let shown = format!("{record:?}");
         assert!(!shown.contains("r3") && !shown.contains("a3"), "{shown}");
+    }
+
+    #[test]
+    fn auth_38_a_registration_goes_only_while_it_is_the_refused_one() {
+        let client = |id: &str| Registration { client_id: id.to_owned(), ..Registration::default() };
+        let mut record = Record::default();
+        record.registrations.insert("https://as.test".to_owned(), client("new"));
+        assert!(!record.forget_registration("https://as.test", &client("old")));
+        assert!(!record.forget_registration("https://other.test", &client("new")));
+        assert!(record.forget_registration("https://as.test", &client("new")));
+        assert!(record.registrations.is_empty());
     }
 }

@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::clients;
 use super::discovery::{self, Found};
+use super::flight::Over;
 use super::metadata;
 use super::record::Record;
-use super::session::Session;
+use super::session::{Session, ended};
 use super::settings::{Enterprise, Grant};
-use super::store::Kept;
 use super::tokens::{Refused, Tokens};
 use super::web::Form;
 use crate::error::{ErrorCode, McpError};
@@ -44,30 +44,23 @@ impl Session {
     /// What may pass, and what the configuration has to mend.
     pub(super) async fn renew(self: &Arc<Self>, serial: u64, reason: Reason) -> Result<bool, McpError> {
         let session = Arc::clone(self);
-        self.renewal.join(|| async move { session.renew_alone(serial, reason).await }).await
+        let renewal = |over: Over| async move {
+            let outcome = session.renew_alone(serial, reason, &over).await;
+            // What a logout ends on its way is saved all the same: the logout waits for the store's lock and takes back
+            // what it finds (B-147).
+            if *over.borrow() { Err(ended()) } else { outcome }
+        };
+        self.renewal.join(renewal).await
     }
 
-    async fn renew_alone(&self, serial: u64, reason: Reason) -> Result<bool, McpError> {
-        let began = *self.ended.borrow();
+    async fn renew_alone(&self, serial: u64, reason: Reason, over: &Over) -> Result<bool, McpError> {
         let _lock = self.store.lock(&self.slot).await?;
-        // Somebody else may have been here while we waited, in this process or in another.
-        let kept = self.store.get(&self.slot).await?;
+        if *over.borrow() {
+            return Err(ended());
+        }
+        self.catch_up().await?;
         let record = {
-            let mut state = lock(&self.state);
-            if let Kept::TakenOver = kept {
-                // Our refresh token may have been used up by whoever did that.
-                state.record.refresh_token = None;
-            } else if let Some(mut kept) = kept.record() {
-                if kept.token().is_some()
-                    && kept.token() == state.refused.as_ref().map(|one| one.expose().as_str())
-                {
-                    kept.access_token = None;
-                }
-                let newer = kept.access_token.is_some() && kept.access_token != state.record.access_token;
-                if newer || state.record.access_token.is_none() {
-                    state.adopt(kept);
-                }
-            }
+            let state = lock(&self.state);
             if state.serial != serial && state.record.access_token.is_some() {
                 return Ok(true);
             }
@@ -76,8 +69,8 @@ impl Session {
         let outcome = match &self.settings.grant {
             // Nothing that could be renewed is no failure.
             Grant::Code if record.refresh_token.is_none() || record.client.is_none() => return Ok(false),
-            Grant::Code => self.refresh(record, reason, began).await,
-            grant => self.machine(grant, began).await,
+            Grant::Code => self.refresh(record, reason).await,
+            grant => self.machine(grant).await,
         };
         match &outcome {
             Ok(true) => self.note("tokenRenewed", self.told()),
@@ -87,10 +80,11 @@ impl Session {
         outcome
     }
 
-    async fn refresh(&self, mut record: Record, reason: Reason, began: u64) -> Result<bool, McpError> {
-        let (Some(refresh), Some(client)) = (record.refresh_token.clone(), record.client.clone()) else {
+    async fn refresh(&self, mut record: Record, reason: Reason) -> Result<bool, McpError> {
+        let (Some(refresh), Some(client)) = (record.refresh_token.clone(), &record.client) else {
             return Ok(false);
         };
+        let client = clients::as_configured(client, &self.settings);
         // A server that changed its issuer gets nothing of the old one (mcp:AUTH-33, B-132).
         if reason == Reason::Refused && !self.still_names(&record.issuer).await? {
             return Ok(false);
@@ -113,29 +107,31 @@ impl Session {
         match outcome? {
             Ok(tokens) => {
                 record.take(&tokens, unix_millis());
-                self.save(record, began).await?;
+                self.save(record).await?;
                 Ok(true)
             }
-            // Only what was refused is dropped. Where the store has no lock another process may have been faster: what
-            // it saved stays, and is used (A-1, G10).
-            Err(refused) if refused.is("invalid_grant") => {
+            Err(later @ Refused::Later(_)) => Err(later.into_error("the refresh")),
+            Err(refused) => {
+                // A client that was configured may be right again when its secret is: its login stays (mcp:AUTH-65).
+                let unknown = (refused.is("invalid_client") || refused.is("unauthorized_client"))
+                    && clients::is_ours(&client, &self.settings);
+                if !unknown && !refused.is("invalid_grant") {
+                    return Ok(false);
+                }
+                // Only what was refused is dropped. Where the store has no lock another process may have been faster:
+                // what it saved stays, and is used (A-1, G10).
                 if let Some(newer) = self.replaced(&refresh).await? {
                     lock(&self.state).adopt(newer);
                     return Ok(true);
                 }
                 record.drop_tokens();
-                self.save(record, began).await?;
+                if unknown {
+                    let issuer = record.issuer.clone();
+                    record.forget_registration(&issuer, &client);
+                }
+                self.save(record).await?;
                 Ok(false)
             }
-            Err(refused) if refused.is("invalid_client") || refused.is("unauthorized_client") => {
-                let issuer = record.issuer.clone();
-                record.drop_tokens();
-                record.registrations.remove(&issuer);
-                self.save(record, began).await?;
-                Ok(false)
-            }
-            Err(later @ Refused::Later(_)) => Err(later.into_error("the refresh")),
-            Err(_) => Ok(false),
         }
     }
 
@@ -158,7 +154,7 @@ impl Session {
         Ok(pointer.issuer.is_none_or(|named| named == issuer || expected == Some(issuer)))
     }
 
-    async fn machine(&self, grant: &Grant, began: u64) -> Result<bool, McpError> {
+    async fn machine(&self, grant: &Grant) -> Result<bool, McpError> {
         if let Some(error) = lock(&self.state).hopeless.clone() {
             return Err(error);
         }
@@ -176,7 +172,7 @@ impl Session {
         };
         let client = clients::configured(&self.settings, &found.server).unwrap_or_default();
         let record = self.renewed(&found, client, &tokens, scopes);
-        self.save(record, began).await?;
+        self.save(record).await?;
         Ok(true)
     }
 

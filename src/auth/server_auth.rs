@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use tokio::sync::watch;
 use url::Url;
 
 use super::clients;
@@ -77,7 +76,6 @@ impl ServerAuth {
             renewal: Flight::default(),
             login: Flight::default(),
             pending: std::sync::Mutex::new(None),
-            ended: watch::Sender::new(0),
         };
         Self { session: Arc::new(session) }
     }
@@ -90,6 +88,17 @@ impl ServerAuth {
     /// Whether the server has asked for a login that nobody gave yet.
     pub fn is_needed(&self) -> bool {
         lock(&self.session.state).need.known
+    }
+
+    /// Whether a login is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.session.login.under_way().is_some()
+    }
+
+    /// Until this is dropped no login starts by itself: somebody is about to ask for one.
+    pub fn reserve(&self) -> Reserved<'_> {
+        lock(&self.session.state).reserved += 1;
+        Reserved(&self.session)
     }
 
     /// Has the person log in because the host wants it; ends a login that waits for somebody else.
@@ -114,11 +123,7 @@ impl ServerAuth {
         if asker == Asker::Nobody {
             return self.authenticate_by_hand().await;
         }
-        self.end_logins();
-        let given_up = GivenUp(session);
-        let outcome = session.log_in(asker).await;
-        std::mem::forget(given_up);
-        outcome
+        session.log_in_anew(asker).await
     }
 
     /// Starts a login whose URL is told by the error; [`ServerAuth::complete`] finishes it.
@@ -145,17 +150,10 @@ impl ServerAuth {
     /// # Errors
     /// `AUTH_FAILED`, `AUTH_ISSUER_MISMATCH`.
     pub async fn complete(&self, url: String) -> Result<(), McpError> {
+        let login = self.session.login.under_way();
         self.session.hand_over(url).await?;
-        // The login that was handed its answer is still under way, or just done: both give its outcome.
-        let session = Arc::clone(&self.session);
-        self.session
-            .login
-            .join(|| async move {
-                let done = lock(&session.state).record.token().is_some();
-                if done { Ok(()) } else { Err(session::ended()) }
-            })
-            .await
-            .map_err(|error| self.session.clean(error))
+        let login = login.ok_or_else(session::ended)?;
+        login.await.map_err(|error| self.session.clean(error))
     }
 
     /// Lets the login go: ended, removed, and given back where the server takes it (OAU-02, B-147).
@@ -166,6 +164,7 @@ impl ServerAuth {
         let session = &self.session;
         session.load().await?;
         self.end_logins();
+        session.renewal.end();
         let _lock = session.store.lock(&session.slot).await?;
         let kept = session.store.get(&session.slot).await.ok().and_then(Kept::record);
         let record = {
@@ -183,14 +182,15 @@ impl ServerAuth {
         Ok(())
     }
 
-    /// Ends logins and renewals under way: their outcome changes nothing any more.
+    /// Ends a login under way: its outcome changes nothing any more.
     pub fn end_logins(&self) {
-        self.session.ended.send_modify(|count| *count += 1);
+        self.session.login.end();
     }
 
     /// Revokes what can be revoked (RFC 7009); nobody can do anything about a failure.
     async fn give_back(&self, record: &Record) {
         let (Some(endpoint), Some(client)) = (&record.revocation_endpoint, &record.client) else { return };
+        let client = clients::as_configured(client, &self.session.settings);
         let Ok(url) = self.session.web.check(endpoint, "the revocation endpoint") else { return };
         let kinds = [("refresh_token", &record.refresh_token), ("access_token", &record.access_token)];
         for (kind, token) in kinds {
@@ -198,7 +198,7 @@ impl ServerAuth {
             let mut form = Form::default();
             form.push("token", token);
             form.push("token_type_hint", kind);
-            if clients::prove(&mut form, client, &self.session.settings, &record.issuer).is_ok() {
+            if clients::prove(&mut form, &client, &self.session.settings, &record.issuer).is_ok() {
                 let _ = self.session.web.post_form(&url, &form).await;
             }
         }
@@ -288,7 +288,8 @@ impl ServerAuth {
         if !matches!(session.settings.grant, Grant::Code) || (step_up && !self.grows()) {
             return Err(cause);
         }
-        if !session.host.can_answer(QuestionKind::AuthorizationUrl) {
+        let reserved = lock(&session.state).reserved > 0 && !self.is_under_way();
+        if reserved || !session.host.can_answer(QuestionKind::AuthorizationUrl) {
             return Err(cause);
         }
         if !self.is_needed() {
@@ -341,12 +342,12 @@ impl Drop for ServerAuth {
     }
 }
 
-/// Ends the login when whoever asked for it has gone.
-struct GivenUp<'a>(&'a Session);
+/// Keeps logins from starting by themselves.
+pub struct Reserved<'a>(&'a Session);
 
-impl Drop for GivenUp<'_> {
+impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.0.ended.send_modify(|count| *count += 1);
+        lock(&self.0.state).reserved -= 1;
     }
 }
 

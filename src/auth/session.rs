@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tokio::sync::watch;
 use url::Url;
 
 use super::discovery::{self, Found};
@@ -14,7 +13,7 @@ use super::login::Pending;
 use super::proof::{ProofKey, hash_text};
 use super::record::{Record, Registration};
 use super::settings::OAuthSettings;
-use super::store::{Slot, TokenStore};
+use super::store::{Kept, Slot, TokenStore};
 use super::tokens::{self, Refused, TokenKind, Tokens};
 use super::web::{Form, Web};
 use crate::error::{ErrorCode, McpError};
@@ -49,8 +48,6 @@ pub(super) struct Session {
     pub(super) login: Flight<()>,
     /// The login that waits for its answer.
     pub(super) pending: Mutex<Option<Pending>>,
-    /// Counts what ends logins under way.
-    pub(super) ended: watch::Sender<u64>,
 }
 
 /// What changes.
@@ -68,10 +65,12 @@ pub(super) struct State {
     pub(super) nonces: HashMap<String, String>,
     /// Why a machine gets no token: it does not ask again (mcp:WIF-01).
     pub(super) hopeless: Option<McpError>,
-    /// The token that was refused last: it is not taken from the store again.
+    /// The token that was refused last, or could not be replaced in the store: it is not taken from there again.
     pub(super) refused: Option<Secret<String>>,
     /// Secrets of this login, for redaction; the newest.
     secrets: VecDeque<Secret<String>>,
+    /// How many want to ask for a login themselves, so that none starts by itself.
+    pub(super) reserved: usize,
     /// When logins were started by themselves.
     pub(super) logins: Vec<tokio::time::Instant>,
     /// Scopes that a step up has asked for and that were refused; they are not asked for again by ourselves.
@@ -140,14 +139,46 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps a record, unless the login was ended meanwhile (B-147). The store's lock is held.
-    pub(super) async fn save(&self, record: Record, began: u64) -> Result<(), McpError> {
-        if *self.ended.borrow() != began {
-            return Err(ended());
+    /// Takes over what somebody else has saved meanwhile, in this process or in another. The store's lock is held.
+    ///
+    /// # Errors
+    /// `AUTH_STORE_FAILED`.
+    pub(super) async fn catch_up(&self) -> Result<(), McpError> {
+        let kept = self.store.get(&self.slot).await?;
+        let mut state = lock(&self.state);
+        if let Kept::TakenOver = kept {
+            // Our refresh token may have been used up by whoever did that.
+            state.record.refresh_token = None;
+        } else if let Some(mut kept) = kept.record() {
+            if kept.token().is_some()
+                && kept.token() == state.refused.as_ref().map(|one| one.expose().as_str())
+            {
+                kept.access_token = None;
+            }
+            if kept.access_token.is_some() || state.record.access_token.is_none() {
+                state.adopt(kept);
+            }
         }
+        Ok(())
+    }
+
+    /// Keeps a record. The store's lock is held.
+    pub(super) async fn save(&self, record: Record) -> Result<(), McpError> {
         let saved = self.store.set(&self.slot, &record).await;
-        // Also what could not be kept is used: the token before it is dead already (mcp:AUTH-65).
-        lock(&self.state).adopt(record);
+        self.keep(record, saved)
+    }
+
+    /// Uses a record, also one that could not be `saved`: the token before it is dead already (mcp:AUTH-65), and is not
+    /// taken for a newer one because it still stands in the store.
+    pub(super) fn keep(&self, record: Record, saved: Result<(), McpError>) -> Result<(), McpError> {
+        {
+            let mut state = lock(&self.state);
+            let before = state.record.access_token.clone();
+            state.adopt(record);
+            if saved.is_err() && before.is_some() && before != state.record.access_token {
+                state.refused = before.map(Secret::new);
+            }
+        }
         saved.inspect_err(|error| self.report(error))
     }
 

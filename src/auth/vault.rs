@@ -85,7 +85,7 @@ impl Vault {
                 }
             }
             let (vault, id) = (Arc::clone(self), id.map(str::to_owned));
-            let contact = self.contact.join(|| async move {
+            let contact = self.contact.join(|_| async move {
                 vault.reach(id).await;
                 Ok::<(), McpError>(())
             });

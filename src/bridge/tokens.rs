@@ -47,7 +47,7 @@ impl Tokens {
     async fn fetch(&self, force: bool) -> Result<Held, McpError> {
         let (callbacks, held) = (self.callbacks.clone(), Arc::clone(&self.held));
         self.flight
-            .join(|| async move {
+            .join(|_| async move {
                 let argument = format!(r#"{{"forceRefresh":{force}}}"#);
                 let answer = callbacks.ask(FUNCTION, &argument).await;
                 // The host may have a token the next time: this is no refusal.

@@ -22,19 +22,23 @@ impl Manager {
         callback: Option<u32>,
     ) -> Result<(), McpError> {
         let login = login_of(connection)?;
-        if connection.snapshot().state() != PublicState::NeedsAuth || !login.is_needed() {
-            // What a login has to be for, the server says when it is asked.
+        let asker = match callback {
+            Some(number) => Asker::Call(number),
+            None if self.post.can_answer(QuestionKind::AuthorizationUrl) => Asker::Host,
+            None => Asker::Nobody,
+        };
+        let known = connection.snapshot().state() == PublicState::NeedsAuth && login.is_needed();
+        // Who waits for a person already is not waited for: that login is ended.
+        if !known && !login.is_under_way() {
+            // What a login has to be for, the server says when it is asked. One that starts by itself meanwhile would
+            // ask the host instead of this very callback.
+            let _reserved = callback.map(|_| login.reserve());
             match connection.connect(Wish::Connected).await {
                 Err(error) if !login.is_needed() => return Err(error),
                 Ok(()) if !login.is_needed() => return Ok(()),
                 _ => {}
             }
         }
-        let asker = match callback {
-            Some(number) => Asker::Call(number),
-            None if self.post.can_answer(QuestionKind::AuthorizationUrl) => Asker::Host,
-            None => Asker::Nobody,
-        };
         login.authenticate(asker).await.map_err(|error| error.on(connection.name()))?;
         connection.connect(Wish::Fresh).await
     }

@@ -53,9 +53,9 @@ impl Host for Listening {
         if let QuestionKind::StoreLock | QuestionKind::StoreUnlock = kind {
             lock(&self.asked).push(format!("{} {}", kind.callback(), body["hold"]));
             let grants = kind == QuestionKind::StoreUnlock || self.locks == Some(true);
-            return Box::pin(async move {
-                if grants { Ok("null".into()) } else { std::future::pending().await }
-            });
+            return Box::pin(
+                async move { if grants { Ok("null".into()) } else { std::future::pending().await } },
+            );
         }
         let key = text(&body["key"]).to_owned();
         let mut kept = lock(&self.kept);
