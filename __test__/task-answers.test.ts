@@ -1,6 +1,6 @@
 /** Which answers to a call are tasks, and which only look like one (mcp:TASK-*, mcp:TASKL-*). */
 import { describe, expect, test } from 'vitest';
-import { textOf, withManager } from './harness';
+import { caught, textOf, withManager } from './harness';
 import { programmed } from './programmed-server';
 
 const TASKS = `capabilities = { tools: {}, extensions: { [META + 'tasks']: {} } };
@@ -21,6 +21,41 @@ test('mcp:TASK-02 mcp:TASK-04 a result with a member of that name is the result'
       undefined,
       undefined,
     ]);
+  });
+});
+
+const UNREADABLE = ["taskId: 't1'", "taskId: 7, status: 'working'", "taskId: '', status: 'working'"];
+
+test.each(UNREADABLE)(
+  'mcp:BASE-15 mcp:TASK-02 R8 a task {%s} is an error, no empty success',
+  async (members) => {
+    const { config } = programmed(
+      '2026-07-28',
+      `${TASKS} on['tools/call'] = () => ({ resultType: 'task', ${members} });`,
+    );
+    await withManager({ servers: { s: config } }, async (manager) => {
+      expect(await caught(manager.callTool('mcp__s__work'))).toMatchObject({
+        code: 'RESULT_INVALID',
+        server: 's',
+      });
+      const started = manager.startTool('mcp__s__work').then((task) => task.result());
+      expect(await caught(started)).toMatchObject({ code: 'RESULT_INVALID', server: 's' });
+    });
+  },
+);
+
+test('mcp:TASK-02 a task whose server ends right behind its answer is not taken for its result', async () => {
+  const { config } = programmed(
+    '2026-07-28',
+    `${TASKS} on['tools/call'] = ({ id }) => {
+       const result = { resultType: 'task', taskId: 't1', status: 'working', createdAt: 'x', lastUpdatedAt: 'x', ttlMs: null };
+       fs.writeSync(1, JSON.stringify({ jsonrpc: '2.0', id, result }) + '\\n');
+       process.exit(1);
+     };`,
+  );
+  const options = { servers: { s: config }, reconnect: { maxAttempts: 1 } };
+  await withManager(options, async (manager) => {
+    await expect(manager.callTool('mcp__s__work', {}, { maxTotalTimeoutMs: 2000 })).rejects.toThrow();
   });
 });
 
@@ -79,4 +114,22 @@ describe('handshake era', () => {
       expect(noted('tasks/get')).toEqual([]);
     });
   });
+
+  test.each(UNREADABLE)(
+    'mcp:BASE-15 mcp:TASKL-06 a task {%s} is an error, no empty success',
+    async (members) => {
+      const { config } = programmed(
+        '2025-11-25',
+        `capabilities = { tools: {}, tasks: { cancel: {}, requests: { tools: { call: {} } } } };
+       on['tools/list'] = () => ({ tools: [tool('work', { execution: { taskSupport: 'required' } })] });
+       on['tools/call'] = () => ({ task: { ${members} } });`,
+      );
+      await withManager({ servers: { s: config } }, async (manager) => {
+        expect(await caught(manager.callTool('mcp__s__work'))).toMatchObject({
+          code: 'RESULT_INVALID',
+          server: 's',
+        });
+      });
+    },
+  );
 });

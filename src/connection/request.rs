@@ -24,6 +24,15 @@ impl Connection {
     /// # Errors
     /// Those of [`Connection::ready`] and of [`crate::client::Client::request`].
     pub async fn request(&self, request: Request<'_>) -> Result<RawText, McpError> {
+        self.ask(request).await.map(|(answer, _)| answer)
+    }
+
+    /// As [`Connection::request`], with the client that was answered: what an answer means depends on the era it was
+    /// given in, and the connection may have another client by now, or none.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub async fn ask(&self, request: Request<'_>) -> Result<(RawText, Live), McpError> {
         let mut gone = None;
         loop {
             let live = self.ready(request.deadline, gone).await?;
@@ -37,7 +46,8 @@ impl Connection {
                 Err(error) if gone.is_none() && did_not_run(&error) && self.shared.health.may_repeat() => {
                     gone = Some(live.generation);
                 }
-                other => return other.map_err(|error| self.shared.redact_error(error)),
+                Ok(answer) => return Ok((answer, live)),
+                Err(error) => return Err(self.shared.redact_error(error)),
             }
         }
     }

@@ -13,7 +13,6 @@ use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::json_scan;
-use crate::jsonrpc::RawText;
 use crate::jsonrpc::write::{Params, push_member, push_string};
 
 impl Manager {
@@ -77,7 +76,7 @@ impl Manager {
             // The answer may be a task then; whoever writes requests by hand follows it by hand.
             let task = task.map(|task| format!("\"task\":{task}")).unwrap_or_default();
             let wire = tool_params(&entry, sent, None).with_meta(meta.to_owned()).and(&task);
-            self.send_tool_call(&call, &wire).await.map(RawText::into_string)
+            self.send_tool_call(&call, &wire).await.map(|(reply, _)| reply.into_string())
         } else {
             self.run_resource_tool(&call, sent).await
         };

@@ -17,7 +17,7 @@ use crate::call::output::MappedResult;
 use crate::call::task::{Following, Stop, TaskView, ask_once, cancelled, follow};
 use crate::client::pages::read_all;
 use crate::client::progress::Lingering;
-use crate::connection::Connection;
+use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
@@ -223,8 +223,7 @@ impl Manager {
         let ready = entry.connection.ready(&call.deadline, None);
         let live = stoppable(&running.stop, ready).await?;
         let augmented = augments(&live.client, entry.definition().task_support);
-        let era = live.client.era();
-        let may_be_a_task = augmented || (era == Era::Modern && live.client.offers_tasks());
+        let may_be_a_task = augmented || (live.client.era() == Era::Modern && live.client.offers_tasks());
         if !may_be_a_task {
             // Nothing the server says will make a task of it: it runs here.
             running.begun.send_replace(true);
@@ -238,10 +237,9 @@ impl Manager {
         }
         let reply = self.send_tool_call(&request, &params);
         // What may already be a task is not taken back but cancelled by its id, once that is known (mcp:CAN-06).
-        let reply =
-            if augmented { reply.await? } else { stoppable(&running.stop, reply).await? }.into_string();
-        let created = may_be_a_task.then(|| Created::read(&reply, era)).flatten();
-        let Some(created) = created else {
+        let (reply, live) = if augmented { reply.await? } else { stoppable(&running.stop, reply).await? };
+        let reply = reply.into_string();
+        let Some(created) = created(&reply, &live, augmented)? else {
             running.begun.send_replace(true);
             return Ok(reply);
         };
@@ -275,14 +273,14 @@ impl Manager {
     }
 
     /// The reply to a plain call, or what the task came to that the server made of it (mcp:TASK-21).
-    pub(super) async fn waited_for(&self, call: &Call<'_>, reply: String) -> Result<String, McpError> {
+    pub(super) async fn waited_for(
+        &self,
+        call: &Call<'_>,
+        reply: String,
+        live: &Live,
+    ) -> Result<String, McpError> {
         let connection = &call.entry.connection;
-        let modern =
-            |live: &crate::connection::Live| live.client.era() == Era::Modern && live.client.offers_tasks();
-        if !connection.live().as_ref().is_some_and(modern) {
-            return Ok(reply);
-        }
-        let Some(created) = Created::read(&reply, Era::Modern) else { return Ok(reply) };
+        let Some(created) = created(&reply, live, false)? else { return Ok(reply) };
         let server = Arc::from(connection.name());
         let running = Arc::new(new_running(0, Arc::clone(&server), Called::Unknown(server), None));
         let (connection, deadline) = (connection.clone(), Arc::clone(call.deadline));
@@ -556,6 +554,19 @@ fn augments(client: &crate::client::Client, support: TaskSupport) -> bool {
     client.era() == Era::Legacy
         && client.negotiated().introduction.capabilities.tasks_tool_calls
         && support != TaskSupport::Forbidden
+}
+
+/// The task that a call was answered with, by the client that was answered; in the handshake era nothing becomes a task
+/// that was not `augmented`.
+fn created(reply: &str, live: &Live, augmented: bool) -> Result<Option<Created>, McpError> {
+    let era = live.client.era();
+    if era == Era::Legacy && !augmented {
+        return Ok(None);
+    }
+    Created::read(reply, era).map_err(|why| {
+        let message = format!("the answer to tools/call {why}");
+        McpError::new(ErrorCode::ResultInvalid, message).on(live.client.server())
+    })
 }
 
 fn task_member(ttl: Option<Duration>) -> String {

@@ -17,6 +17,7 @@ use crate::call::tool_schema::ToolSchema;
 use crate::client::Request;
 use crate::client::progress::{Lingering, ProgressSink};
 use crate::client::tally::Tally;
+use crate::connection::Live;
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
@@ -213,8 +214,11 @@ impl Manager {
         let arguments = self.for_editor(&entry.connection, arguments);
         let params = tool_params(entry, &arguments, call.options.meta.as_deref());
         let reply = self.send_tool_call(call, &params).await;
-        let reply = reply.map_err(|error| timed(error, call.deadline))?.into_string();
-        let reply = self.waited_for(call, reply).await.map_err(|error| timed(error, call.deadline))?;
+        let (reply, live) = reply.map_err(|error| timed(error, call.deadline))?;
+        let reply = self
+            .waited_for(call, reply.into_string(), &live)
+            .await
+            .map_err(|error| timed(error, call.deadline))?;
         let reply = self.back_from_editor(&entry.connection, reply);
         let server = entry.connection.name();
         runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), server, reply))
@@ -246,7 +250,11 @@ impl Manager {
     }
 
     /// Sends the call; once more with fresh definitions where the server refuses the headers built from the old ones.
-    pub(super) async fn send_tool_call(&self, call: &Call<'_>, params: &Params) -> Result<RawText, McpError> {
+    pub(super) async fn send_tool_call(
+        &self,
+        call: &Call<'_>,
+        params: &Params,
+    ) -> Result<(RawText, Live), McpError> {
         let Call { entry, deadline, .. } = *call;
         let connection = &entry.connection;
         let host = View::host(call.view);
@@ -256,7 +264,7 @@ impl Manager {
             Request { progress, host, lingering, tally, ..Request::new("tools/call", params, deadline) };
         let reply = tokio::select! {
             biased;
-            reply = connection.request(request) => reply,
+            reply = connection.ask(request) => reply,
             never = self.report_long_call(entry, deadline) => match never {},
         };
         match reply {
@@ -265,7 +273,7 @@ impl Manager {
                 let live = connection.ready(deadline, None).await?;
                 connection.catalog().tools.mark_stale();
                 connection.tools(&live).await?;
-                connection.request(request).await
+                connection.ask(request).await
             }
             reply => reply,
         }

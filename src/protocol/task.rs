@@ -121,18 +121,27 @@ pub struct Created {
 impl Created {
     /// Reads a `CreateTaskResult`; `None` where the answer is the result itself. A result of the stateless era says of
     /// itself that it is a task, and may have a member `task` of its own (mcp:TASK-04).
-    pub fn read(result: &str, era: Era) -> Option<Self> {
-        let [task, kind, meta] = json_scan::pick(result, ["task", "resultType", "_meta"]);
-        let state = match era {
-            Era::Modern => {
-                kind.and_then(json_scan::decode).filter(|kind| kind == "task")?;
-                TaskState::read(result)?
+    ///
+    /// # Errors
+    /// A task that cannot be followed: it is no result either, least of all an empty one (mcp:TASK-02).
+    pub fn read(result: &str, era: Era) -> Result<Option<Self>, &'static str> {
+        let [task, kind, content, meta] = json_scan::pick(result, ["task", "resultType", "content", "_meta"]);
+        let state = match (era, task) {
+            (Era::Modern, _) if kind.and_then(json_scan::decode).is_none_or(|kind| kind != "task") => {
+                return Ok(None);
             }
-            Era::Legacy => TaskState::read(task.filter(|task| json_scan::kind(task) == Kind::Object)?)?,
+            (Era::Modern, _) => TaskState::read(result),
+            (Era::Legacy, None) => return Ok(None),
+            (Era::Legacy, Some(task)) => match TaskState::read(task) {
+                // A server that made no task of it may have such a member of its own.
+                None if content.is_some() => return Ok(None),
+                state => state,
+            },
         };
+        let state = state.ok_or("is a task without an id or a status")?;
         let [immediate] = json_scan::pick(meta.unwrap_or("{}"), [IMMEDIATE_KEY]);
         let immediate = immediate.and_then(json_scan::decode).map(|text| shown(&text));
-        Some(Self { state, immediate })
+        Ok(Some(Self { state, immediate }))
     }
 }
 
@@ -230,24 +239,43 @@ mod tests {
     fn taskl_06_task_04_both_shapes_of_a_new_task_are_read() {
         let old = r#"{"task":{"taskId":"a","status":"working","createdAt":"x","lastUpdatedAt":"x","ttl":null,"pollInterval":250},
             "_meta":{"io.modelcontextprotocol/model-immediate-response":"soon"}}"#;
-        let created = Created::read(old, Era::Legacy).unwrap();
+        let created = Created::read(old, Era::Legacy).unwrap().unwrap();
         assert_eq!(created.immediate.as_deref(), Some("soon"), "TASKL-17");
         assert_eq!(created.state.poll, Some(Duration::from_millis(250)));
         assert_eq!(created.state.ttl, None);
         let new = r#"{"resultType":"task","taskId":"b","status":"working","statusMessage":"x\u200By","ttlMs":60000,"pollIntervalMs":5000}"#;
-        let state = Created::read(new, Era::Modern).unwrap().state;
+        let state = Created::read(new, Era::Modern).unwrap().unwrap().state;
         assert_eq!((state.id.as_str(), state.status), ("b", Some(TaskStatus::Working)));
         assert_eq!(state.message.as_deref(), Some("xy"), "SEC-01");
         assert_eq!((state.poll, state.ttl), (Some(Duration::from_secs(5)), Some(Duration::from_secs(60))));
         for plain in [
             r#"{"content":[]}"#,
             r#"{"task":"x","content":[]}"#,
-            r#"{"task":{"taskId":7,"status":"working"}}"#,
+            r#"{"task":{"taskId":7,"status":"working"},"content":[]}"#,
+            r#"{"resultType":"task","content":[]}"#,
         ] {
-            assert_eq!(Created::read(plain, Era::Legacy), None, "{plain}");
+            assert_eq!(Created::read(plain, Era::Legacy), Ok(None), "{plain}");
         }
         let own = r#"{"resultType":"complete","content":[],"task":{"taskId":"JIRA-7","status":"working"}}"#;
-        assert_eq!(Created::read(own, Era::Modern), None, "mcp:TASK-04 a task of the tool's own");
+        assert_eq!(Created::read(own, Era::Modern), Ok(None), "mcp:TASK-04 a task of the tool's own");
+    }
+
+    /// mcp:TASK-02 mcp:BASE-15
+    #[test]
+    fn task_02_a_task_that_cannot_be_followed_is_no_result() {
+        for members in [
+            r#""taskId":"t1""#,
+            r#""taskId":7,"status":"working""#,
+            r#""taskId":"","status":"working""#,
+            r#""taskId":"t1","status":null"#,
+            r#""status":"working""#,
+        ] {
+            let (modern, legacy) =
+                (format!(r#"{{"resultType":"task",{members}}}"#), format!(r#"{{"task":{{{members}}}}}"#));
+            assert!(Created::read(&modern, Era::Modern).is_err(), "{modern}");
+            assert!(Created::read(&legacy, Era::Legacy).is_err(), "{legacy}");
+        }
+        assert!(Created::read(r#"{"task":"t1"}"#, Era::Legacy).is_err());
     }
 
     /// mcp:TASK-05
