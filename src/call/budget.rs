@@ -1,7 +1,7 @@
 //! The output limit: how much a result is estimated to be for a model, and what is left of one that is too much
 //! (CAL-04).
 //!
-//! Four bytes count as a token, an image or sound as at most 1,600. Above the limit `structuredContent` goes first,
+//! Four bytes count as a token, an image or sound as at most 1,600, and what sets blocks apart a few. Above the limit `structuredContent` goes first,
 //! whole; then text is cut between characters and the blocks behind it are named. The whole result goes to a file
 //! without ever becoming a string of the host.
 
@@ -22,10 +22,12 @@ pub const DEFAULT_CEILING: usize = 125_000;
 const WARN_FROM: usize = 10_000;
 const BYTES_PER_TOKEN: usize = 4;
 const MEDIA_TOKENS: usize = 1_600;
+/// What sets a block apart from the one before it: blocks are not free, however little is in them.
+const BETWEEN_TOKENS: usize = 4;
 /// Part of the limit that stays of a result whose whole is in a file, and what stays at least.
 const HEAD_PART: usize = 10;
 const SHORTEST_HEAD: usize = 500;
-/// Saved files whose paths stay, whatever the limit: they are what the rest is found by.
+/// Files of one result whose paths stay, whatever the limit: they are what the rest is found by. The others are named.
 const MOST_FILES: usize = 64;
 
 /// What becomes of a result above the limit.
@@ -93,7 +95,10 @@ struct Block<'a> {
     kind: Cow<'a, str>,
     /// The text of a text block.
     text: Option<Cow<'a, str>>,
+    /// Estimated tokens of what is in it.
     tokens: usize,
+    /// Of what stands around that.
+    frame: usize,
 }
 
 struct Parts<'a> {
@@ -116,14 +121,14 @@ impl<'a> Parts<'a> {
             .enumerate()
             .map(|(number, raw)| {
                 let text = large.next_if(|(place, _)| *place == number).map(|(_, text)| text.as_str());
-                Block::read(raw, text)
+                Block::read(raw, number == 0, text)
             })
             .collect();
         Self { blocks, structured, is_error: result.is_error, meta }
     }
 
     fn content_tokens(&self) -> usize {
-        self.blocks.iter().map(|block| block.tokens).sum()
+        self.blocks.iter().map(Block::cost).sum()
     }
 
     fn tokens(&self) -> usize {
@@ -160,7 +165,7 @@ impl<'a> Parts<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn read(raw: &'a str, apart: Option<&'a str>) -> Self {
+    fn read(raw: &'a str, first: bool, apart: Option<&'a str>) -> Self {
         let [kind, text, data] = json_scan::pick(raw, ["type", "text", "data"]);
         let kind = kind.and_then(json_scan::decode).unwrap_or_default();
         let text = match apart {
@@ -168,12 +173,18 @@ impl<'a> Block<'a> {
             None if kind == "text" => text.and_then(json_scan::decode),
             None => None,
         };
-        let tokens = match (&text, data) {
-            (Some(text), _) => tokens_of(text.len()),
-            (None, Some(data)) if is_media(&kind) => tokens_of(data.len()).min(MEDIA_TOKENS),
-            _ => tokens_of(raw.len()),
+        let between = if first { 0 } else { BETWEEN_TOKENS };
+        let (tokens, frame) = match (&text, data) {
+            (Some(text), _) => (tokens_of(text.len()), between),
+            (None, Some(data)) if is_media(&kind) => (tokens_of(data.len()).min(MEDIA_TOKENS), between),
+            // The whole block is counted already.
+            _ => (tokens_of(raw.len()), 0),
         };
-        Self { raw, kind, text, tokens }
+        Self { raw, kind, text, tokens, frame }
+    }
+
+    fn cost(&self) -> usize {
+        self.tokens + self.frame
     }
 
     /// JSON text of the block with its text in it.
@@ -282,10 +293,10 @@ fn cut<'a>(
     let fits = parts.content_tokens() <= limit;
     let mut left = if fits || path.is_none() { limit } else { head } * BYTES_PER_TOKEN;
     let mut kept = Vec::new();
-    let mut gone: Vec<&str> = Vec::new();
+    let mut gone = Gone::default();
     let mut files = 0;
     for block in &parts.blocks {
-        let cost = block.tokens * BYTES_PER_TOKEN;
+        let cost = block.cost() * BYTES_PER_TOKEN;
         match &block.text {
             _ if fits || cost <= left => {
                 left = left.saturating_sub(cost);
@@ -296,29 +307,54 @@ fn cut<'a>(
                 kept.push(block.whole());
             }
             Some(text) => {
-                let end = text.floor_char_boundary(left);
+                let end = text.floor_char_boundary(left.saturating_sub(block.frame * BYTES_PER_TOKEN));
                 left = 0;
                 if end > 0 {
                     kept.push(Cow::Owned(text_block(&text[..end])));
                 } else {
-                    gone.push("text");
+                    gone.add("text");
                 }
             }
-            None => match path.and_then(|_| block.as_file(name, save)) {
-                Some(file) => kept.push(Cow::Owned(file)),
-                None => gone.push(&block.kind),
+            None => match path.filter(|_| files < MOST_FILES).and_then(|_| block.as_file(name, save)) {
+                Some(file) => {
+                    files += 1;
+                    kept.push(Cow::Owned(file));
+                }
+                None => gone.add(&block.kind),
             },
         }
     }
     if parts.structured.is_some() {
-        gone.push("structuredContent");
+        gone.add("structuredContent");
     }
     kept.push(Cow::Owned(text_block(&note(parts.tokens(), limit, path, &gone))));
     kept
 }
 
-fn note(tokens: usize, limit: usize, path: Option<&str>, gone: &[&str]) -> String {
+/// How many parts of each kind were left out. There are as many kinds as blocks of the contract have.
+#[derive(Default)]
+struct Gone<'a>(Vec<(&'a str, usize)>);
+
+impl<'a> Gone<'a> {
+    fn add(&mut self, kind: &'a str) {
+        match self.0.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((kind, 1)),
+        }
+    }
+
+    fn words(&self) -> Vec<String> {
+        let word = |(kind, count): &(&str, usize)| match count {
+            1 => (*kind).to_owned(),
+            count => format!("{kind} × {count}"),
+        };
+        self.0.iter().map(word).collect()
+    }
+}
+
+fn note(tokens: usize, limit: usize, path: Option<&str>, gone: &Gone<'_>) -> String {
     let mut note = format!("[This result was cut: it is about {tokens} tokens, the limit is {limit}.");
+    let gone = gone.words();
     if !gone.is_empty() {
         note.push_str(" Left out: ");
         note.push_str(&gone.join(", "));

@@ -112,6 +112,33 @@ fn k4_images_count_little_and_become_files_not_broken_text() {
 }
 
 #[test]
+fn cal_04_however_many_blocks_there_are_the_cut_result_is_small() {
+    for (what, on_large) in
+        [("row", LargeOutput::File), ("row", LargeOutput::Truncate), ("", LargeOutput::File)]
+    {
+        let rows: Vec<Value> = (0..60_000).map(|_| text(what)).collect();
+        let (held, _) = held(&json!({ "content": rows }), 5_000, on_large);
+        let held = held.unwrap();
+        assert!(held.truncated.is_some(), "blocks of {what:?} are not free");
+        assert!(held.value.len() < 5_000 * 10, "{} bytes of {what:?}", held.value.len());
+        let texts = texts(&held);
+        let note = format!("Left out: text × {}.", 60_000 - (texts.len() - 1));
+        assert!(texts.last().unwrap().contains(&note), "{note}");
+    }
+}
+
+#[test]
+fn cal_04_images_that_do_not_fit_become_few_files_and_the_rest_is_named() {
+    let image = json!({ "type": "image", "data": "A".repeat(400), "mimeType": "image/png" });
+    let (held, files) = held(&json!({ "content": vec![image; 1_000] }), 1_000, LargeOutput::File);
+    let held = held.unwrap();
+    let kept = held.value.matches(r#""type":"image""#).count();
+    assert_eq!(files.len(), 1 + MOST_FILES, "the whole, and some images");
+    let note = format!("Left out: image × {}.", 1_000 - MOST_FILES - kept);
+    assert!(texts(&held).last().unwrap().contains(&note), "{}", texts(&held).last().unwrap());
+}
+
+#[test]
 fn cal_04_an_error_names_both_figures() {
     let (held, _) = held(&json!({ "content": [text(&"x".repeat(4_000))] }), 999, LargeOutput::Error);
     let error = held.unwrap_err();
@@ -158,7 +185,7 @@ fn k4_paths_of_saved_files_stay_when_the_text_before_them_is_cut() {
     let parts = |files: usize| {
         let blocks = std::iter::once(text.as_str()).chain(std::iter::repeat_n(file, files));
         Parts {
-            blocks: blocks.map(|raw| Block::read(raw, None)).collect(),
+            blocks: blocks.map(|raw| Block::read(raw, false, None)).collect(),
             structured: None,
             is_error: false,
             meta: None,
