@@ -239,31 +239,31 @@ impl InputDesk {
             let details = json!({ "action": "refused", "reason": refusal.message() });
             host.note("elicitation", &self.server, details);
         })?;
-        let body = question.to_body(&self.server);
+        let mut body = question.to_body(&self.server);
         let (mode, place) = (body["mode"].clone(), body["host"].clone());
         let answer = if self.settings.decline_secrets && body.get("sensitive").is_some() {
             json!({ "action": "decline" })
         } else {
-            self.answer_to(host, &question, body).await
+            self.answer_to(host, &question, &mut body).await
         };
-        let (text, action) = self.checked(&question, &answer);
+        let (text, action) = self.checked(&question, &body, &answer);
         host.note("elicitation", &self.server, json!({ "mode": mode, "host": place, "action": action }));
         Ok(text)
     }
 
-    /// Hook, person, hook.
-    async fn answer_to(&self, host: &dyn Host, question: &Question, mut body: Value) -> Value {
+    /// Hook, person, hook; `body` becomes what the person is shown.
+    async fn answer_to(&self, host: &dyn Host, question: &Question, body: &mut Value) -> Value {
         let mut answer = None;
         if host.can_answer(QuestionKind::ElicitationHook) {
-            let said = self.ask(host, QuestionKind::ElicitationHook, &body).await;
+            let said = self.ask(host, QuestionKind::ElicitationHook, body).await;
             if said.as_ref().is_some_and(|said| said.get("action").is_some_and(Value::is_string)) {
                 answer = said;
             } else if let Some(changed) = said.as_ref().and_then(|said| said.get("request")) {
-                question.change(&mut body, changed);
+                question.change(body, changed);
             }
         }
         if answer.is_none() && host.can_answer(QuestionKind::Elicitation) {
-            answer = self.ask(host, QuestionKind::Elicitation, &body).await;
+            answer = self.ask(host, QuestionKind::Elicitation, body).await;
         }
         let answer = answer.unwrap_or_else(|| json!({ "action": "cancel" }));
         if !host.can_answer(QuestionKind::ElicitationResultHook) {
@@ -289,19 +289,22 @@ impl InputDesk {
     }
 
     /// The answer as it may be sent, and its action: content only where a form was accepted, and only content that fits.
-    fn checked(&self, question: &Question, answer: &Value) -> (String, &'static str) {
+    fn checked(&self, question: &Question, body: &Value, answer: &Value) -> (String, &'static str) {
         let action = answer.get("action").and_then(Value::as_str).unwrap_or_default();
         let cancelled = || (CANCEL.to_owned(), "cancel");
         match (action, question) {
             ("accept", Question::Url { .. }) => (json!({ "action": "accept" }).to_string(), "accept"),
-            ("accept", Question::Form { form, .. }) => match form.complete(answer.get("content")) {
-                Ok(content) => (json!({ "action": "accept", "content": content }).to_string(), "accept"),
-                Err(why) => {
-                    let message = format!("an answer was not sent, since it breaks the form: {why}");
-                    self.listener.misbehaved("ELICITATION_CONTENT_INVALID", message);
-                    cancelled()
+            ("accept", Question::Form { form, .. }) => {
+                let shown = FormSchema::read(&body["requestedSchema"].to_string());
+                match form.complete(answer.get("content"), shown.as_ref().unwrap_or(form)) {
+                    Ok(content) => (json!({ "action": "accept", "content": content }).to_string(), "accept"),
+                    Err(why) => {
+                        let message = format!("an answer was not sent, since it breaks the form: {why}");
+                        self.listener.misbehaved("ELICITATION_CONTENT_INVALID", message);
+                        cancelled()
+                    }
                 }
-            },
+            }
             ("decline", _) => (json!({ "action": "decline" }).to_string(), "decline"),
             _ => cancelled(),
         }

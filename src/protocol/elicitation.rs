@@ -74,11 +74,12 @@ impl FormSchema {
         all
     }
 
-    /// The content to send: fields left out take their defaults, and all of it fits the schema (mcp:ELI-11, 12).
+    /// The content to send: fields left out take the defaults that were `shown`, and all of it fits the schema
+    /// (mcp:ELI-11, 12).
     ///
     /// # Errors
     /// Which field is wrong and how.
-    pub fn complete(&self, content: Option<&Value>) -> Result<Map<String, Value>, String> {
+    pub fn complete(&self, content: Option<&Value>, shown: &Self) -> Result<Map<String, Value>, String> {
         let mut content = match content {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(content)) => content.clone(),
@@ -86,14 +87,12 @@ impl FormSchema {
         };
         content.retain(|_, value| !value.is_null());
         for field in &self.fields {
-            match (content.get(&field.name), &field.default) {
-                (Some(value), _) => {
-                    field.kind.check(value).map_err(|why| format!("\"{}\" {why}", field.name))?;
-                }
-                (None, Some(default)) => {
-                    content.insert(field.name.clone(), default.clone());
-                }
-                (None, None) => {}
+            let shown = shown.fields.iter().find(|shown| shown.name == field.name).unwrap_or(field);
+            if let (None, Some(default)) = (content.get(&field.name), &shown.default) {
+                content.insert(field.name.clone(), default.clone());
+            }
+            if let Some(value) = content.get(&field.name) {
+                field.kind.check(value).map_err(|why| format!("\"{}\" {why}", field.name))?;
             }
         }
         if let Some(missing) = self.required.iter().find(|name| !content.contains_key(*name)) {
@@ -298,11 +297,25 @@ mod tests {
             }),
             &["name"],
         );
-        let filled = form.complete(Some(&json!({"age": 31}))).unwrap();
+        let filled = form.complete(Some(&json!({"age": 31})), &form).unwrap();
         assert_eq!(
             Value::Object(filled),
             json!({"age": 31, "name": "John Doe", "score": 95.5, "status": "active", "verified": true, "tags": ["a"]})
         );
+    }
+
+    /// mcp:ELI-11
+    #[test]
+    fn eli_01_a_person_who_leaves_a_field_out_means_the_default_that_was_shown() {
+        let field = |default: Value| json!({"env": {"type": "string", "enum": ["prod", "staging"], "default": default}});
+        let asked = form(&field(json!("prod")), &[]);
+        let filled = |shown: &FormSchema| asked.complete(None, shown).map(Value::Object);
+        assert_eq!(filled(&form(&field(json!("staging")), &[])), Ok(json!({"env": "staging"})));
+        let none = form(&json!({"env": {"type": "string"}}), &[]);
+        assert_eq!(filled(&none), Ok(json!({})));
+        let wrong = form(&json!({"env": {"type": "string", "default": "moon"}}), &[]);
+        assert!(filled(&wrong).is_err(), "the server's form decides");
+        assert_eq!(filled(&form(&json!({}), &[])), Ok(json!({"env": "prod"})), "nobody spoke of it");
     }
 
     /// mcp:ELI-09 mcp:ELI-10 mcp:ELI-12
@@ -321,7 +334,7 @@ mod tests {
             &["text"],
         );
         let good = json!({"text": "äöü", "mail": "a@b.example", "whole": 9.0, "on": false, "one": "r", "some": ["x"], "old": "a"});
-        assert!(form.complete(Some(&good)).is_ok());
+        assert!(form.complete(Some(&good), &form).is_ok());
         for bad in [
             json!({}),
             json!({"text": null}),
@@ -340,7 +353,7 @@ mod tests {
             json!({"text": "ab", "extra": 1}),
             json!([]),
         ] {
-            assert!(form.complete(Some(&bad)).is_err(), "{bad}");
+            assert!(form.complete(Some(&bad), &form).is_err(), "{bad}");
         }
     }
 

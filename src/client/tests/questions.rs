@@ -145,6 +145,24 @@ async fn eli_03_hooks_stand_in_front_and_behind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn eli_01_a_default_that_a_hook_changed_is_the_one_that_is_sent() {
+    let mut stage = Stage::new(&[QuestionKind::ElicitationHook, QuestionKind::Elicitation]);
+    let _client = stage.legacy().await;
+    let schema = |default: &str| {
+        let field = json!({"type": "string", "enum": ["prod", "staging"], "default": default});
+        json!({"type": "object", "properties": {"env": field}})
+    };
+    let asked = json!({"message": "Where?", "requestedSchema": schema("prod")});
+    stage.peer.send(&request("q", "elicitation/create", &asked));
+    let hook = stage.questions.recv().await.unwrap();
+    hook.answer(&json!({"request": {"requestedSchema": schema("staging")}}));
+    let person = stage.questions.recv().await.unwrap();
+    assert_eq!(person.body["requestedSchema"], schema("staging"));
+    person.answer(&json!({"action": "accept", "content": {}}));
+    assert_eq!(answer(&mut stage, "q").await["result"]["content"], json!({"env": "staging"}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn eli_04_questions_are_kept_apart_and_withdrawn() {
     let mut stage = Stage::new(&[QuestionKind::Elicitation]);
     let client = stage.legacy().await;
