@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { McpManager } from '..';
 import { faulty, realServer, withManager } from './harness';
+import { programmed } from './programmed-server';
 
 const servers = {
   everything: realServer('@modelcontextprotocol/server-everything'),
@@ -30,6 +31,22 @@ describe('TOL-05 searchTools', () => {
       ]);
       expect(await find('')).toEqual([]);
       expect(await find('zzzzqqqq')).toEqual([]);
+    });
+  });
+
+  test('NAM-01 NAM-05 a tool is found by its own name, whatever is left of it in the full one', async () => {
+    const long = 'very_long_prefix_that_takes_all_of_the_space_there_is_in_a_name_create_invoice';
+    const { config } = programmed(
+      '2025-11-25',
+      `on['tools/list'] = () => ({ tools: [tool('查询天气'), tool('${long}'), tool('other')] });`,
+    );
+    await withManager({ servers: { s: config } }, async (manager) => {
+      await manager.connect();
+      const found = async (query: string) =>
+        (await manager.searchTools(query)).map(({ mcpInfo }) => mcpInfo.toolName);
+      expect(await found('天气')).toEqual(['查询天气']);
+      expect(await found('create invoice')).toEqual([long]);
+      expect(await found('other')).toEqual(['other']);
     });
   });
 

@@ -12,6 +12,8 @@ use std::ops::Bound;
 pub struct Document<'a> {
     /// Full name.
     pub name: &'a str,
+    /// Name of the server, and the server's own name of the tool: a full name may lack parts of both.
+    pub own_names: [&'a str; 2],
     /// Title for people.
     pub title: &'a str,
     /// Description.
@@ -36,7 +38,8 @@ const PREFIX: f32 = 0.4;
 const PREFIX_FROM: usize = 3;
 /// Longer words that are looked at for one prefix.
 const MAX_LONGER: usize = 256;
-/// Bytes of a description that are read, and words of a query.
+/// Bytes of a name and of a description that are read, and words of a query.
+const NAME_BYTES: usize = 1024;
 const DESCRIPTION_BYTES: usize = 4 * 1024;
 const MAX_WORDS: usize = 32;
 
@@ -71,26 +74,30 @@ impl SearchIndex {
 
     fn add(&mut self, number: u32, document: &Document<'_>) {
         let mut length = 0.0;
-        let mut field = |text: &str, weight: f32| {
+        let mut field = |text: &str, weight: f32, repeats: bool| {
             words(text, |word| {
-                length += weight;
                 let postings = match self.words.get_mut(word) {
                     Some(postings) => postings,
                     None => self.words.entry(word.into()).or_default(),
                 };
                 match postings.last_mut() {
+                    Some(last) if last.document == number && !repeats => return,
                     Some(last) if last.document == number => last.weight += weight,
                     _ => postings.push(Posting { document: number, weight }),
                 }
+                length += weight;
             });
         };
-        field(document.name.strip_prefix("mcp__").unwrap_or(document.name), NAME);
-        field(document.title, TITLE);
-        field(document.hint, HINT);
-        let end = document.description.floor_char_boundary(DESCRIPTION_BYTES);
-        field(&document.description[..end], DESCRIPTION);
+        for name in document.own_names {
+            field(head(name, NAME_BYTES), NAME, true);
+        }
+        // Mostly the same once more.
+        field(document.name.strip_prefix("mcp__").unwrap_or(document.name), NAME, false);
+        field(document.title, TITLE, true);
+        field(document.hint, HINT, true);
+        field(head(document.description, DESCRIPTION_BYTES), DESCRIPTION, true);
         for parameter in document.parameters {
-            field(parameter, PARAMETER);
+            field(parameter, PARAMETER, true);
         }
         self.lengths.push(length);
     }
@@ -149,6 +156,11 @@ impl SearchIndex {
         let (all, found) = (self.lengths.len() as f32, found as f32);
         (1.0 + (all - found + 0.5) / (found + 0.5)).ln()
     }
+}
+
+/// The first bytes of a text, up to a character boundary.
+fn head(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 /// One word of a query.
@@ -244,6 +256,26 @@ mod tests {
         ("mcp__cn__weather", "查询城市的天气"),
     ];
 
+    #[test]
+    fn tol_05_nam_01_a_tool_is_found_by_what_its_full_name_lacks() {
+        let own = ["查询天气", "a_long_name_whose_end_is_cut_off_such_as_that_of_create_invoice", "post"];
+        let full = ["mcp__s____1a2b", "mcp__s__a_long_name_whose_end_is_cut_off_9f", "mcp__s__post"];
+        let documents = own.iter().zip(full).map(|(own, name)| Document {
+            name,
+            own_names: ["s.ärzte", own],
+            ..Document::default()
+        });
+        let index = SearchIndex::build(documents);
+        let found = |query: &str| {
+            let Query::Words(words) = read_query(query) else { panic!("{query}") };
+            index.search(&words)
+        };
+        assert_eq!(found("天气"), [0]);
+        assert_eq!(found("create invoice"), [1]);
+        assert_eq!(found("9f"), [1], "and by its full name");
+        assert_eq!(found("ärzte").len(), 3);
+    }
+
     fn index() -> SearchIndex {
         SearchIndex::build(TOOLS.iter().map(|(name, description)| Document {
             name,
@@ -297,7 +329,7 @@ mod tests {
             title: "Send",
             hint: "chat notify",
             parameters: &parameters,
-            description: "",
+            ..Document::default()
         };
         let index = SearchIndex::build([document, Document { name: "y", ..Document::default() }].into_iter());
         for query in ["send", "notify", "channel"] {

@@ -21,11 +21,13 @@ pub struct ListLimits {
     pub pages: usize,
     /// Items; default 50,000.
     pub items: usize,
+    /// Bytes of all pages but the last one, whose length is bounded as that of any message.
+    pub bytes: usize,
 }
 
 impl Default for ListLimits {
     fn default() -> Self {
-        Self { pages: 1_000, items: 50_000 }
+        Self { pages: 1_000, items: 50_000, bytes: 256 * 1024 * 1024 }
     }
 }
 
@@ -61,7 +63,7 @@ impl Pages {
 /// Follows `nextCursor` to the end; an empty string is a cursor, only `null` or absence is the end (mcp:PAGE-02).
 ///
 /// # Errors
-/// `LIST_LIMIT` for too many pages or items or a cursor that repeats, `MESSAGE_INVALID` for an answer that is
+/// `LIST_LIMIT` for too many pages, items or bytes or a cursor that repeats, `MESSAGE_INVALID` for an answer that is
 /// no list, and whatever the requests fail with.
 pub async fn read_all(
     client: &Client,
@@ -72,7 +74,7 @@ pub async fn read_all(
 ) -> Result<Pages, McpError> {
     let mut all = Pages::default();
     let mut seen = HashSet::new();
-    let mut items = 0;
+    let (mut items, mut bytes) = (0, 0);
     let mut cursor: Option<String> = None;
     loop {
         let params = cursor_params(cursor.as_deref());
@@ -83,12 +85,15 @@ pub async fn read_all(
                 .on(client.server())
         })?;
         items += page.items.len();
+        bytes += text.as_str().len();
         let next = page.next;
         all.pages.push(text);
         let fault = if items > limits.items {
             Some(format!("more than {} items (maxListItems)", limits.items))
         } else if next.is_some() && all.pages.len() >= limits.pages {
             Some(format!("more than {} pages (maxListPages)", limits.pages))
+        } else if next.is_some() && bytes >= limits.bytes {
+            Some(format!("more than {} bytes", limits.bytes))
         } else if next.as_ref().is_some_and(|next| !seen.insert(next.clone())) {
             Some("a cursor that comes again".to_owned())
         } else {

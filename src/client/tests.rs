@@ -2,6 +2,7 @@
 
 mod model;
 mod opening;
+mod pages;
 mod questions;
 mod rounds;
 mod streams;

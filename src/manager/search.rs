@@ -56,6 +56,7 @@ impl ToolIndex {
             let tool = entry.definition();
             Document {
                 name: &entry.full_name,
+                own_names: [entry.connection.name(), &tool.name],
                 title: tool.title.as_deref().unwrap_or_default(),
                 description: &tool.description,
                 hint: tool.search_hint.as_deref().unwrap_or_default(),

@@ -76,6 +76,7 @@ pub(super) fn connection_settings(
         lists: ListLimits {
             pages: count(members, "maxListPages", lists.pages)?,
             items: count(members, "maxListItems", lists.items)?,
+            ..lists
         },
         classifier: take::<OwnNames>(members, "classification")?
             .map(|own| Classifier::with(&own))
