@@ -105,13 +105,24 @@ impl<'a> Block<'a> {
             && fits(data.trim_matches('"'))
     }
 
+    fn is_plain_link(&self) -> bool {
+        let names = ["title", "description", "size"];
+        let [title, description, size] = json_scan::pick(self.raw, names);
+        let texts = [title, description, self.mime_type];
+        is_string(self.uri)
+            && is_string(self.name)
+            && texts.iter().all(|value| value.is_none() || is_string(*value))
+            && size.is_none_or(|value| json_scan::kind(value) == Kind::Number)
+            && self.icons.is_none()
+    }
+
     /// Whether the block already has its public shape and needs no cleaning.
     fn is_plain(&self, rules: &ContentRules<'_>, facts: Facts) -> Result<bool> {
         let shape = match &*self.kind() {
             "text" => is_string(self.text),
             "image" => self.is_shown_image(rules),
             "audio" => is_string(self.mime_type) && self.data.is_some_and(is_plain_base64),
-            "resource_link" => is_string(self.uri) && is_string(self.name) && self.icons.is_none(),
+            "resource_link" => self.is_plain_link(),
             _ => false,
         };
         let annotated = self.annotations.is_none_or(|value| json_scan::kind(value) == Kind::Object);
@@ -374,8 +385,14 @@ impl<'a> BlockWriter<'a> {
             ("mimeType", block.mime_type, Kind::String),
             ("size", size, Kind::Number),
         ] {
-            if let Some(value) = value.filter(|value| json_scan::kind(value) == kind) {
-                body.raw(name, &self.rules.sanitize.json(value, self.facts, &self.removed)?);
+            match value.map(|value| (value, json_scan::kind(value))) {
+                Some((value, is)) if is == kind => {
+                    body.raw(name, &self.rules.sanitize.json(value, self.facts, &self.removed)?);
+                }
+                None | Some((_, Kind::Null)) => {}
+                Some(_) => {
+                    self.odd(&format!("the {name} of a resource link is left out: it has the wrong type"));
+                }
             }
         }
         self.finish(body, block.annotations)

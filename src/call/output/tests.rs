@@ -114,6 +114,10 @@ fn k6_odd_results_are_mended_and_told() {
             r#"{"content":[{"type":"resource_link","uri":"a:b"}]}"#,
             json!([{"type": "resource_link", "uri": "a:b", "name": "a:b"}]),
         ),
+        (
+            r#"{"content":[{"type":"resource_link","uri":"a:b","name":"n","size":"big","title":null}]}"#,
+            json!([{"type": "resource_link", "uri": "a:b", "name": "n"}]),
+        ),
     ] {
         let (value, result) = rewritten(wire);
         assert_eq!(value, json!({"content": content, "isError": false}), "{wire}");
