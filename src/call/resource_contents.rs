@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::blob;
 use super::output::{OutputRules, checked};
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError, Result};
@@ -126,11 +127,12 @@ impl Mapping<'_> {
     }
 
     fn add_blob(&self, out: &mut String, literal: &str, uri: &str, mime_type: Option<&str>) -> Result<()> {
+        let base64 = json_scan::decode(literal).unwrap_or_default();
         if self.mode == BlobMode::Buffer {
+            blob::decode_base64(&base64).map_err(|error| error.on(self.rules.server))?;
             member(out, "data", literal);
             return Ok(());
         }
-        let base64 = json_scan::decode(literal).unwrap_or_default();
         let saved = self
             .rules
             .save(&Blob { uri: Some(uri), mime_type, base64: &base64 })

@@ -53,6 +53,8 @@ fn res_01_errors_are_typed() {
         let error = map(text, BlobMode::File, &scratch).unwrap_err();
         assert_eq!((error.code(), error.server()), (ErrorCode::ResultInvalid, Some("srv")), "{text}");
     }
+    let broken = r#"{"contents":[{"uri":"a:b","blob":"%%%not base64%%%"}]}"#;
+    assert_eq!(map(broken, BlobMode::Buffer, &scratch).unwrap_err().code(), ErrorCode::ResultInvalid);
     assert_eq!(map(r#"{"contents":[]}"#, BlobMode::File, &scratch).unwrap().value, "[]", "mcp:RES-10");
     assert_eq!(
         map(r#"{"contents":{"text":"x"}}"#, BlobMode::File, &scratch).unwrap().warnings[0].code,
