@@ -46,6 +46,10 @@ fn map_entry(draft: &mut Draft<'_>, address: &'static str) -> Result<ResourceDef
     let [uri, name, title, description, mime_type, size, annotations, meta] =
         json_scan::pick(draft.raw, names);
     let (wire_uri, uri) = draft.name(uri, address)?;
+    if address == "uriTemplate" && wire_uri != uri {
+        // Of an address that was made of it nobody could tell where the raw form belongs.
+        return Err(Rejection::quarantined("cleaning changes its uriTemplate"));
+    }
     let mut body = Body::default();
     body.text(address, &uri);
     let name = draft.text(name)?.filter(|name| !name.is_empty());
@@ -144,6 +148,15 @@ mod tests {
     fn sec_01_uris_that_become_equal_are_not_guessed() {
         let (list, found) = resources(&[r#"{"uri":"a:b\u200b"}"#, r#"{"uri":"a:b"}"#]);
         assert_eq!(list.iter().map(|entry| &*entry.wire_uri).collect::<Vec<_>>(), ["a:b"]);
+        assert_eq!(found[0].code, "RESOURCE_QUARANTINED");
+    }
+
+    #[test]
+    fn sec_01_a_template_that_cleaning_changes_is_left_out() {
+        let owned =
+            raws(&[r#"{"uriTemplate":"db://ta\u200bble/{row}","name":"x"}"#, r#"{"uriTemplate":"a:{b}"}"#]);
+        let (list, found) = map_templates("srv", &owned.iter().map(|raw| &**raw).collect::<Vec<_>>());
+        assert_eq!(list.iter().map(|entry| &*entry.uri).collect::<Vec<_>>(), ["a:{b}"]);
         assert_eq!(found[0].code, "RESOURCE_QUARANTINED");
     }
 

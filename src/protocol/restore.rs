@@ -32,6 +32,18 @@ impl ArgumentRestore {
     ///
     /// The error says in words what is ambiguous. Nesting must have been checked before (128).
     pub fn learn(raw_schema: &str) -> Result<Option<Self>, String> {
+        let restore = Self::of_places(raw_schema)?;
+        match restore {
+            Some(_) if leads_elsewhere(raw_schema) => {
+                Err("cleaning changes a name or value of its schema, and a reference may lead there"
+                    .to_owned())
+            }
+            restore => Ok(restore),
+        }
+    }
+
+    /// As [`ArgumentRestore::learn`], for a schema without references.
+    fn of_places(raw_schema: &str) -> Result<Option<Self>, String> {
         let mut place = Place::default();
         place.read(raw_schema)?;
         let restore = place.finish();
@@ -127,7 +139,17 @@ impl Place {
                     json_scan::elements(value).try_for_each(|part| self.read(part))?;
                 }
                 "if" | "then" | "else" => self.read(value)?,
-                "$defs" | "definitions" | "patternProperties" | "dependentSchemas" => {
+                "required" => self.names(value)?,
+                "dependentRequired" => json_scan::members(value).try_for_each(|part| {
+                    self.property(part.literal)?;
+                    self.names(part.value)
+                })?,
+                "dependentSchemas" | "dependencies" => json_scan::members(value).try_for_each(|part| {
+                    self.property(part.literal)?;
+                    self.names(part.value)?;
+                    refuse_changes(part.value)
+                })?,
+                "$defs" | "definitions" | "patternProperties" => {
                     json_scan::members(value).try_for_each(|part| refuse_changes(part.value))?;
                 }
                 "prefixItems" | "items" => json_scan::elements(value).try_for_each(refuse_changes)?,
@@ -135,12 +157,19 @@ impl Place {
                 | "additionalItems"
                 | "unevaluatedProperties"
                 | "unevaluatedItems"
+                | "propertyNames"
                 | "contains"
                 | "not" => refuse_changes(value)?,
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Names of arguments in a list; what is no list has none.
+    fn names(&mut self, list: &str) -> Result<(), String> {
+        let mut names = json_scan::elements(list).filter(|name| json_scan::kind(name) == Kind::String);
+        names.try_for_each(|name| self.property(name).map(drop))
     }
 
     fn property(&mut self, literal: &str) -> Result<&mut Place, String> {
@@ -187,9 +216,26 @@ impl Place {
 
 /// Places that are not followed (a reference may lead there from anywhere) must hold nothing to restore.
 fn refuse_changes(schema: &str) -> Result<(), String> {
-    match ArgumentRestore::learn(schema)? {
+    match ArgumentRestore::of_places(schema)? {
         None => Ok(()),
         Some(_) => Err("cleaning changes a name or value that its schema shares between places".to_owned()),
+    }
+}
+
+/// Whether a reference leads, or may lead, to a place that is followed: all do but those to the shared places, which hold
+/// nothing to restore. The depth has been checked.
+fn leads_elsewhere(value: &str) -> bool {
+    let is_reference = |member: &json_scan::Member<'_>| {
+        let named = ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|name| member.is(name));
+        let target = json_scan::decode(member.value).filter(|_| named);
+        target.is_some_and(|target| !target.starts_with("#/$defs/") && !target.starts_with("#/definitions/"))
+    };
+    match json_scan::kind(value) {
+        Kind::Object => {
+            json_scan::members(value).any(|member| is_reference(&member) || leads_elsewhere(member.value))
+        }
+        Kind::Array => json_scan::elements(value).any(leads_elsewhere),
+        _ => false,
     }
 }
 
@@ -238,6 +284,30 @@ mod tests {
     }
 
     #[test]
+    fn sec_01_references_to_what_was_not_changed_are_no_hindrance() {
+        let shared = r##"{"properties":{"a\u200b":{},"b":{"$ref":"#/$defs/B"},"$ref":{"type":"string"}},
+            "$defs":{"B":{"properties":{"c":{"$ref":"#/$defs/B"}}}}}"##;
+        assert_eq!(
+            learn(shared).apply(r#"{"a":1,"b":{"a":1}}"#).unwrap(),
+            "{\"a\u{200b}\":1,\"b\":{\"a\":1}}"
+        );
+        let tree = r##"{"description":"x\u200b","properties":{"children":{"items":{"$ref":"#"}}}}"##;
+        assert_eq!(ArgumentRestore::learn(tree), Ok(None));
+    }
+
+    #[test]
+    fn sec_01_names_that_only_lists_give_go_back() {
+        for schema in [
+            r#"{"required":["x\u200b"]}"#,
+            r#"{"dependentRequired":{"a":["x\u200b"]}}"#,
+            r#"{"dependencies":{"x\u200b":["a"]}}"#,
+            r#"{"dependentSchemas":{"x\u200b":{}}}"#,
+        ] {
+            assert_eq!(learn(schema).apply(r#"{"x":1}"#).unwrap(), "{\"x\u{200b}\":1}", "{schema}");
+        }
+    }
+
+    #[test]
     fn sec_01_ambiguity_is_an_error() {
         for schema in [
             r#"{"properties":{"a":{},"a\u200b":{}}}"#,
@@ -249,6 +319,14 @@ mod tests {
             r#"{"additionalProperties":{"enum":["x\u200b"]}}"#,
             r#"{"properties":{"m":{"enum":[{"k":"x\u200b"}]}}}"#,
             r#"{"properties":{"\ud800":{}}}"#,
+            r##"{"properties":{"a\u200b":{},"children":{"items":{"$ref":"#"}}}}"##,
+            r##"{"properties":{"a":{"properties":{"k\u200b":{}}},"b":{"$ref":"#/properties/a"}}}"##,
+            r##"{"properties":{"a\u200b":{},"b":{"$ref":"#/$defs/B"}},"$defs":{"B":{"items":{"$ref":"#"}}}}"##,
+            r##"{"properties":{"a\u200b":{},"b":{"$dynamicRef":"#node"}}}"##,
+            r#"{"properties":{"a\u200b":{},"b":{"$ref":"https://example.com/s"}}}"#,
+            r#"{"propertyNames":{"enum":["x\u200b"]}}"#,
+            r#"{"properties":{"a":{}},"dependencies":{"a":{"properties":{"z\u200b":{}}}}}"#,
+            r#"{"properties":{"a":{}},"required":["a\u200b"]}"#,
         ] {
             assert!(ArgumentRestore::learn(schema).is_err(), "{schema}");
         }
