@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { McpManager, PromptResult } from '..';
 import { caught, faulty, notes, temporaryDirectory, withFaulty, withManager } from './harness';
+import { programmed } from './programmed-server';
 
 const said = ({ messages }: PromptResult) =>
   messages.map(({ content }) => (content.type === 'text' ? content.text : content.type)).join('|');
@@ -123,5 +124,41 @@ describe('prompts', () => {
         expect(notes(file).map(({ method }) => method)).not.toContain('prompts/list');
       },
     );
+  });
+});
+
+test('SEC-01 mcp:COMP-01 completion speaks to the server in its own names', async () => {
+  const { config, noted } = programmed(
+    '2025-11-25',
+    `capabilities = { prompts: {}, resources: {}, completions: {} };
+     on['prompts/list'] = () => ({ prompts: [{ name: '\uFB01nd', arguments: [{ name: 'l\u200Bang' }, { name: 'tone' }] }] });
+     on['resources/list'] = () => ({ resources: [{ uri: 'a:\u200Bb' }] });
+     on['resources/templates/list'] = () => ({ resourceTemplates: [
+       { uriTemplate: 'db://ta\u200Bble/{row}', name: 'x' }, { uriTemplate: 'db://plain/{row}', name: 'y' }] });
+     on['completion/complete'] = () => ({ completion: { values: [] } });`,
+  );
+  await withManager({ servers: { s: config } }, async (manager) => {
+    await manager.connect();
+    const [prompt] = await manager.listPrompts();
+    const context = { arguments: { lang: 'lang', tone: 'x' } };
+    for (const name of [prompt.name, prompt.promptName, '\uFB01nd']) {
+      await manager.complete('s', { type: 'ref/prompt', name }, { name: 'lang', value: 'lang' }, context);
+    }
+    const asked = noted('completion/complete').map(({ params }) => params);
+    expect(asked).toMatchObject(
+      Array.from({ length: 3 }, () => ({
+        ref: { type: 'ref/prompt', name: '\uFB01nd' },
+        argument: { name: 'l\u200Bang', value: 'lang' },
+        context: { arguments: { 'l\u200Bang': 'lang', tone: 'x' } },
+      })),
+    );
+    const templates = await manager.listResourceTemplates();
+    expect(templates.map(({ uriTemplate }) => uriTemplate)).toEqual(['db://plain/{row}']);
+    const [resource] = await manager.listResources();
+    await manager.complete('s', { type: 'ref/resource', uri: resource.uri }, { name: 'row', value: '' });
+    expect(noted('completion/complete').at(-1)?.params?.['ref']).toEqual({
+      type: 'ref/resource',
+      uri: 'a:\u200Bb',
+    });
   });
 });

@@ -11,6 +11,7 @@ use super::tools::CallOptions;
 use super::view::View;
 use crate::call::output::map_prompt;
 use crate::client::Request;
+use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
@@ -130,11 +131,16 @@ impl Manager {
         })
     }
 
-    /// The wire name of a server's prompt by full or wire name, for completion.
-    pub(super) fn wire_prompt_name(&self, name: &str) -> String {
-        self.registry()
-            .prompt(name)
-            .map_or_else(|| name.to_owned(), |entry| entry.definition().wire_name.clone())
+    /// A prompt of a server by its wire name, its full name or the name that is shown, for completion; its list is asked
+    /// for where none is known by that name.
+    pub(super) async fn prompt_of(&self, connection: &Connection, name: &str) -> Option<Arc<PromptEntry>> {
+        if let Some(entry) = self.registry().prompt_of(connection.name(), name) {
+            return Some(Arc::clone(entry));
+        }
+        let deadline = Deadline::start(connection.settings().clocks.request(None, None));
+        let live = connection.ready(&deadline, None).await.ok()?;
+        connection.prompts(&live).await.ok()?;
+        self.registry().prompt_of(connection.name(), name).cloned()
     }
 }
 

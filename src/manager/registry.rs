@@ -337,6 +337,15 @@ impl Registry {
         self.prompts.get(full_name)
     }
 
+    /// The prompt of a server by its wire name, else by its full name, else by the name that is shown.
+    pub fn prompt_of(&self, server: &str, name: &str) -> Option<&Arc<PromptEntry>> {
+        let prompts = self.prompts_of(server);
+        let by = |is_it: fn(&PromptEntry, &str) -> bool| prompts.iter().find(|entry| is_it(entry, name));
+        by(|entry, name| entry.definition().wire_name == name)
+            .or_else(|| by(|entry, name| &*entry.full_name == name))
+            .or_else(|| by(|entry, name| entry.definition().name == name))
+    }
+
     /// The prompts of a server in its own order.
     pub fn prompts_of(&self, server: &str) -> &[Arc<PromptEntry>] {
         self.by_server.get(server).map_or(&[], |names| &names.prompts)

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Manager;
 use super::finding::shown;
+use super::registry::PromptEntry;
 use super::tools::CallOptions;
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents, map_resource_contents};
@@ -13,10 +14,10 @@ use crate::client::Request;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError};
+use crate::json_scan;
 use crate::jsonrpc::write::{Params, inner_members, push_member, push_string};
-use crate::name::parse_tool_name;
 use crate::protocol::app;
-use crate::protocol::completion::completion_of;
+use crate::protocol::completion::{completion_of, replaced, with_wire_names};
 use crate::protocol::resource::{ResourceDefinition, UriRestore};
 use crate::runtime;
 
@@ -121,39 +122,48 @@ impl Manager {
         context: Option<&str>,
     ) -> Result<String, McpError> {
         let connection = self.connection(server).await?;
+        let (reference, prompt) = self.wire_reference(&connection, reference).await;
+        let (argument, context) = match &prompt {
+            Some(prompt) => with_wire_names(prompt.definition(), argument, context),
+            None => (argument.to_owned(), context.map(str::to_owned)),
+        };
         let mut members = String::new();
-        push_member(&mut members, "ref", &self.wire_reference(&connection, reference).await);
-        push_member(&mut members, "argument", argument);
-        if let Some(context) = context {
+        push_member(&mut members, "ref", &reference);
+        push_member(&mut members, "argument", &argument);
+        if let Some(context) = &context {
             push_member(&mut members, "context", context);
         }
         let params = Params::from_members(members, String::new());
         let text = self.send(&connection, "completion/complete", &params, CallOptions::default()).await?;
-        let [completion] = crate::json_scan::pick(&text, ["completion"]);
+        let [completion] = json_scan::pick(&text, ["completion"]);
         completion.and_then(completion_of).ok_or_else(|| {
             McpError::new(ErrorCode::ResultInvalid, "the answer to completion/complete has no completion")
                 .on(server)
         })
     }
 
-    /// A reference to a prompt may use the full name; the wire gets the server's own.
-    async fn wire_reference(&self, connection: &Connection, reference: &str) -> String {
-        let [kind, name] = crate::json_scan::pick(reference, ["type", "name"]);
-        match (kind, name.and_then(crate::json_scan::decode)) {
-            (Some("\"ref/prompt\""), Some(name)) => {
-                if self.registry().prompt(&name).is_none() && parse_tool_name(&name).is_some() {
-                    // Its list may not have been read yet; the server judges a name that stays unknown.
-                    let deadline = Deadline::start(connection.settings().clocks.request(None, None));
-                    if let Ok(live) = connection.ready(&deadline, None).await {
-                        let _ = connection.prompts(&live).await;
-                    }
-                }
-                let mut text = String::from("{\"type\":\"ref/prompt\",\"name\":");
-                push_string(&mut text, &self.wire_prompt_name(&name));
-                text.push('}');
-                text
+    /// What is completed, as the server names it: hosts know prompts and addresses by what they are shown (SEC-01).
+    async fn wire_reference(
+        &self,
+        connection: &Connection,
+        reference: &str,
+    ) -> (String, Option<Arc<PromptEntry>>) {
+        let [kind, name, uri] = json_scan::pick(reference, ["type", "name", "uri"]);
+        let (name, uri) = (name.and_then(json_scan::decode), uri.and_then(json_scan::decode));
+        match (kind.and_then(json_scan::decode).as_deref(), name, uri) {
+            (Some("ref/prompt"), Some(name), _) => {
+                let Some(prompt) = self.prompt_of(connection, &name).await else {
+                    // The server judges a name that stays unknown.
+                    return (reference.to_owned(), None);
+                };
+                let name = json_scan::quote(&prompt.definition().wire_name);
+                (replaced(reference, "name", &name), Some(prompt))
             }
-            _ => reference.to_owned(),
+            (Some("ref/resource"), _, Some(uri)) => {
+                let uri = json_scan::quote(&wire_uri(connection, &uri));
+                (replaced(reference, "uri", &uri), None)
+            }
+            _ => (reference.to_owned(), None),
         }
     }
 

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::prompt::PromptDefinition;
+use crate::json_scan;
+use crate::jsonrpc::write::push_member;
 use crate::unicode::{Mode, clean};
 
 /// Most suggestions of one answer.
@@ -34,12 +37,47 @@ pub fn completion_of(text: &str) -> Option<String> {
     Some(Value::Object(completion).to_string())
 }
 
+/// The argument and the context of a question, JSON texts, with the names of arguments as the server of the prompt wrote
+/// them (SEC-01).
+pub fn with_wire_names(
+    prompt: &PromptDefinition,
+    argument: &str,
+    context: Option<&str>,
+) -> (String, Option<String>) {
+    let [name] = json_scan::pick(argument, ["name"]);
+    let argument = match name.and_then(json_scan::decode) {
+        Some(name) => replaced(argument, "name", &json_scan::quote(prompt.wire_argument(&name))),
+        None => argument.to_owned(),
+    };
+    let context = context.map(|context| {
+        let [given] = json_scan::pick(context, ["arguments"]);
+        let Some(given) = given else { return context.to_owned() };
+        let mut members = String::new();
+        for member in json_scan::members(given) {
+            push_member(&mut members, prompt.wire_argument(&member.key()), member.value);
+        }
+        replaced(context, "arguments", &format!("{{{members}}}"))
+    });
+    (argument, context)
+}
+
+/// An object, JSON text, with another value for one of its members.
+pub fn replaced(object: &str, name: &str, value: &str) -> String {
+    let mut members = String::new();
+    for member in json_scan::members(object) {
+        let value = if member.is(name) { value } else { member.value };
+        push_member(&mut members, &member.key(), value);
+    }
+    format!("{{{members}}}")
+}
+
 fn shows_all(text: &str) -> bool {
     matches!(clean(text, Mode::Invisible), Ok(Cow::Borrowed(_)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::prompt::PromptArgument;
     use super::*;
 
     fn read(text: &str) -> Option<Value> {
@@ -66,6 +104,31 @@ mod tests {
         for wrong in ["null", "7", "[]", "\"text\"", "{"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn sec_01_names_of_arguments_go_back_to_the_server_as_it_wrote_them() {
+        let argument = |wire: &str, name: &str| PromptArgument {
+            wire_name: wire.to_owned(),
+            name: name.to_owned(),
+            required: false,
+        };
+        let prompt = PromptDefinition {
+            wire_name: "p".to_owned(),
+            name: "p".to_owned(),
+            body: String::new(),
+            arguments: vec![argument("ｌang", "lang"), argument("to\u{200b}ne", "tone")],
+        };
+        let (asked, context) = with_wire_names(
+            &prompt,
+            r#"{"name":"lang","value":"lang"}"#,
+            Some(r#"{"arguments":{"tone":"tone","other":"x"},"y":1}"#),
+        );
+        assert_eq!(asked, r#"{"name":"ｌang","value":"lang"}"#);
+        let expected = serde_json::json!({ "arguments": { "to\u{200b}ne": "tone", "other": "x" }, "y": 1 });
+        assert_eq!(serde_json::from_str::<Value>(&context.unwrap()).unwrap(), expected);
+        let odd = with_wire_names(&prompt, r#"{"value":"x"}"#, Some("{}"));
+        assert_eq!(odd, (r#"{"value":"x"}"#.to_owned(), Some("{}".to_owned())));
     }
 
     #[test]

@@ -36,6 +36,14 @@ pub struct PromptDefinition {
     pub arguments: Vec<PromptArgument>,
 }
 
+impl PromptDefinition {
+    /// The server's own name of an argument; one that the prompt does not know passes as it is.
+    pub fn wire_argument<'a>(&'a self, name: &'a str) -> &'a str {
+        let known = self.arguments.iter().find(|argument| argument.name == name);
+        known.map_or(name, |argument| &argument.wire_name)
+    }
+}
+
 impl Named for PromptDefinition {
     fn wire_name(&self) -> &str {
         &self.wire_name
@@ -132,12 +140,7 @@ pub fn check_named(prompt: &PromptDefinition, values: &[(String, String)]) -> Re
     require(prompt, |_, argument| {
         given.contains(argument.name.as_str()) || given.contains(argument.wire_name.as_str())
     })?;
-    let wire_names: std::collections::HashMap<&str, &str> = prompt
-        .arguments
-        .iter()
-        .map(|argument| (argument.name.as_str(), argument.wire_name.as_str()))
-        .collect();
-    let wire = |name: &str| (*wire_names.get(name).unwrap_or(&name)).to_owned();
+    let wire = |name: &str| prompt.wire_argument(name).to_owned();
     Ok(values.iter().map(|(name, value)| (wire(name), value.clone())).collect())
 }
 
