@@ -55,7 +55,8 @@ test('mcp:TASK-02 a task whose server ends right behind its answer is not taken 
   );
   const options = { servers: { s: config }, reconnect: { maxAttempts: 1 } };
   await withManager(options, async (manager) => {
-    await expect(manager.callTool('mcp__s__work', {}, { maxTotalTimeoutMs: 2000 })).rejects.toThrow();
+    const error = await caught(manager.callTool('mcp__s__work', {}, { maxTotalTimeoutMs: 2000 }));
+    expect(error).toMatchObject({ server: 's', code: expect.any(String) });
   });
 });
 
