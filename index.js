@@ -346,12 +346,11 @@ class McpManager extends EventEmitter {
     check.calls(calls);
     if (options !== undefined) check.callOptions(options);
     check.optionalCount(options?.concurrency, 'options.concurrency');
-    const tools = new Map(
-      (await this.listTools({ signal: options?.signal })).map((tool) => [tool.name, tool]),
-    );
-    const safe = (name) => tools.get(name)?.isConcurrencySafe === true;
+    const tools = [...new Set(calls.map(({ tool }) => tool))];
+    const asked = { tools, options: this.#callOptions.limitsBefore(options) };
+    const safe = new Set(await this.#ask('safeSideBySide', asked, { signal: options?.signal }));
     const settled = [];
-    for (const batch of functions.partitionCalls(calls, safe)) {
+    for (const batch of functions.partitionCalls(calls, (tool) => safe.has(tool))) {
       settled.push(...(await this.#callBatch(batch, options)));
     }
     return settled;

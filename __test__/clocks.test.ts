@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { McpManager, McpManagerEvents, McpManagerOptions, ServerConfig } from '..';
 import { caught, faulty, pause, textOf, withManager } from './harness';
+import { programmed } from './programmed-server';
 
 interface Message {
   id?: number;
@@ -168,4 +169,92 @@ describe('F1 F3 over standard streams: the manager, the server, the call', () =>
       expect(told[0]!.elapsedMs).toBeGreaterThanOrEqual(29_900);
     });
   }, 90_000);
+});
+
+describe('lists that do not come any more', () => {
+  const ABOUT = ['tools', 'prompts', 'resources'];
+  /** A server that answers no list once its tool was asked to hang. */
+  const hanging = () =>
+    programmed(
+      '2025-11-25',
+      `capabilities = { tools: { listChanged: true }, prompts: { listChanged: true }, resources: { listChanged: true } };
+       let hangs = false;
+       const unless = (result) => () => (hangs ? undefined : result);
+       on['tools/list'] = unless({ tools: [tool('t', { annotations: { readOnlyHint: true } })] });
+       on['prompts/list'] = unless({ prompts: [{ name: 'p' }] });
+       on['resources/list'] = unless({ resources: [{ uri: 'a:b' }] });
+       on['resources/templates/list'] = unless({ resourceTemplates: [] });
+       on['tools/call'] = ({ params }) => {
+         if (params.arguments.hang) {
+           hangs = true;
+           for (const list of ${JSON.stringify(ABOUT)}) say({ method: 'notifications/' + list + '/list_changed' });
+         }
+         return text('there');
+       };`,
+    ).config;
+  const healthy = () =>
+    programmed(
+      '2025-11-25',
+      `on['tools/list'] = () => ({ tools: [tool('t')] });
+    on['tools/call'] = () => text('there');`,
+    ).config;
+  const timed = async (work: () => Promise<unknown>): Promise<number> => {
+    const begin = Date.now();
+    await work();
+    return Date.now() - begin;
+  };
+
+  test('PRO-06 F3 the limits of a call hold for the list that it needs', async () => {
+    await withManager({ servers: { s: hanging() }, requestTimeoutMs: 1500 }, async (manager) => {
+      await manager.callTool('mcp__s__t', { hang: true });
+      const limits = { timeoutMs: 600, maxTotalTimeoutMs: 600 };
+      const known = await timed(async () => {
+        expect(textOf(await manager.callTool('mcp__s__t', {}, limits))).toBe('there');
+      });
+      expect(known, 'half for the list, half for the call').toBeLessThan(900);
+      const unknown = await timed(async () => {
+        expect(await caught(manager.callTool('mcp__s__nope', {}, limits))).toMatchObject({ code: 'TIMEOUT' });
+        expect(await caught(manager.getPrompt('mcp__s__nope', {}, limits))).toMatchObject({
+          code: 'TIMEOUT',
+        });
+      });
+      expect(unknown).toBeLessThan(1600);
+      const patient = await timed(async () => {
+        const error = await caught(manager.callTool('mcp__s__nope'));
+        expect(error, 'whether there is one is not known').toMatchObject({ code: 'TIMEOUT', server: 's' });
+      });
+      expect(patient, 'read once').toBeLessThan(2500);
+    });
+  });
+
+  test('LIF-03 RES-01 F11 servers that hang are waited for side by side', async () => {
+    const servers = { a: hanging(), b: hanging(), c: hanging() };
+    await withManager({ servers, requestTimeoutMs: 800 }, async (manager) => {
+      await Promise.all(
+        Object.keys(servers).map((name) => manager.callTool(`mcp__${name}__t`, { hang: true })),
+      );
+      for (const list of [
+        () => manager.listResources(),
+        () => manager.listResourceTemplates(),
+        () => manager.listPrompts(),
+      ]) {
+        expect(await timed(list)).toBeLessThan(1600);
+      }
+    });
+  });
+
+  test('TOL-07 F11 callTools asks no server that none of the calls names', async () => {
+    await withManager(
+      { servers: { s: hanging(), good: healthy() }, requestTimeoutMs: 3000 },
+      async (manager) => {
+        await manager.connect();
+        await manager.callTool('mcp__s__t', { hang: true });
+        const took = await timed(async () => {
+          const settled = await manager.callTools([{ tool: 'mcp__good__t' }, { tool: 'mcp__good__t' }]);
+          expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
+        });
+        expect(took).toBeLessThan(1000);
+      },
+    );
+  });
 });

@@ -21,9 +21,13 @@ class CallOptions {
 
   /** Limits of a call. */
   limits(options) {
+    return { ...this.limitsBefore(options), meta: this.#meta(options?.meta) };
+  }
+
+  /** Limits of what precedes a call: nothing of it belongs to a trace. */
+  limitsBefore(options) {
     const { timeoutMs, maxTotalTimeoutMs, app } = options ?? {};
-    const view = callingView(options);
-    return { timeoutMs, maxTotalTimeoutMs, meta: this.#meta(options?.meta), app, view };
+    return { timeoutMs, maxTotalTimeoutMs, app, view: callingView(options) };
   }
 
   /** The same as JSON text; nothing where none is given. */

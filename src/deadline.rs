@@ -117,6 +117,36 @@ impl Deadline {
         }
     }
 
+    /// The work, unless a limit runs out first; `what` stands in the error. Cancel-safe where the work is.
+    ///
+    /// # Errors
+    /// Those of the work; [`Deadline::error`].
+    pub async fn within<T>(
+        &self,
+        what: &str,
+        work: impl Future<Output = Result<T, McpError>>,
+    ) -> Result<T, McpError> {
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            kind = self.expired() => Err(self.error(kind, what)),
+        }
+    }
+
+    /// The work, for at most half of the time that there is: the rest is for what comes after it.
+    pub async fn for_half<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let half = self.limits.idle.min(self.limits.total) / 2;
+        let over = async {
+            runtime::entered().await;
+            tokio::time::sleep(half).await;
+        };
+        tokio::select! {
+            biased;
+            outcome = work => Some(outcome),
+            () = over => None,
+        }
+    }
+
     /// The limit that runs out first and when; no time while a person decides.
     fn next_due(&self) -> (TimeoutKind, Option<Instant>) {
         let clock = lock(&self.clock);
@@ -199,6 +229,17 @@ mod tests {
         drop(hold);
         assert_eq!(deadline.expired().await, TimeoutKind::Idle);
         assert_eq!(deadline.elapsed(), Duration::from_millis(60_100));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pro_06_work_ends_with_the_limits_and_what_is_not_needed_before() {
+        let deadline = Deadline::start(limits(100, 250));
+        assert_eq!(deadline.for_half(std::future::pending::<()>()).await, None);
+        assert_eq!(deadline.elapsed(), Duration::from_millis(50));
+        let never = deadline.within("tools/list", std::future::pending::<Result<(), McpError>>());
+        assert_eq!(never.await.unwrap_err().facts().kind, Some(TimeoutKind::Idle));
+        assert_eq!(deadline.elapsed(), Duration::from_millis(100));
+        assert_eq!(deadline.for_half(async { 7 }).await, Some(7));
     }
 
     #[tokio::test(start_paused = true)]

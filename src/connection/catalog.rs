@@ -123,12 +123,14 @@ impl<T: Send + Sync + 'static> ListCell<T> {
 
     /// The list of a generation, at most `ttl` old; all who ask at the same time share one fetch.
     ///
-    /// A fetch that fails leaves the last list of the same generation in force (J17).
+    /// A fetch that fails leaves the last list of the same generation in force (J17). `news` runs once another list is
+    /// in force, before those who wait hear of it, and also where all of them have given up.
     pub async fn get(
         self: &Arc<Self>,
         generation: u64,
         ttl: Duration,
         fetch: impl FnOnce() -> Fetch<T> + Send,
+        news: impl FnOnce() + Send + 'static,
     ) -> Outcome<T> {
         let mut flight = {
             let mut state = lock(&self.state);
@@ -146,7 +148,12 @@ impl<T: Send + Sync + 'static> ListCell<T> {
                 let work = fetch();
                 let cell = Arc::clone(self);
                 runtime::spawn(async move {
-                    let outcome = cell.store(generation, changes, work.await);
+                    let read = work.await;
+                    let is_new = read.is_ok();
+                    let outcome = cell.store(generation, changes, read);
+                    if is_new {
+                        news();
+                    }
                     landed.send_replace(Some(outcome));
                 });
                 flight
@@ -276,14 +283,14 @@ mod tests {
         let count = Arc::new(AtomicUsize::new(0));
         let readers = (0..50).map(|_| {
             let (cell, count) = (Arc::clone(&cell), Arc::clone(&count));
-            tokio::spawn(async move { cell.get(1, TTL, || fetch(&count, Ok(vec![7]))).await.unwrap() })
+            tokio::spawn(async move { cell.get(1, TTL, || fetch(&count, Ok(vec![7])), || {}).await.unwrap() })
         });
         for reader in readers.collect::<Vec<_>>() {
             assert_eq!(*reader.await.unwrap(), vec![7]);
         }
         assert_eq!(count.load(Ordering::Relaxed), 1);
         tokio::time::sleep(TTL).await;
-        cell.get(1, TTL, || fetch(&count, Ok(vec![8]))).await.unwrap();
+        cell.get(1, TTL, || fetch(&count, Ok(vec![8])), || {}).await.unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 2, "the time to live is over");
     }
 
@@ -296,8 +303,8 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(5)).await;
             changer.mark_stale();
         });
-        cell.get(1, TTL, || fetch(&count, Ok(vec![1]))).await.unwrap();
-        cell.get(1, TTL, || fetch(&count, Ok(vec![2]))).await.unwrap();
+        cell.get(1, TTL, || fetch(&count, Ok(vec![1])), || {}).await.unwrap();
+        cell.get(1, TTL, || fetch(&count, Ok(vec![2])), || {}).await.unwrap();
         assert_eq!((count.load(Ordering::Relaxed), cell.known()), (2, Arc::new(vec![2])));
     }
 
@@ -306,11 +313,27 @@ mod tests {
         let cell = Arc::new(ListCell::default());
         let count = Arc::new(AtomicUsize::new(0));
         let error = || McpError::new(ErrorCode::RpcError, "no");
-        cell.get(1, TTL, || fetch(&count, Ok(vec![1]))).await.unwrap();
+        cell.get(1, TTL, || fetch(&count, Ok(vec![1])), || {}).await.unwrap();
         cell.mark_stale();
-        assert_eq!(*cell.get(1, TTL, || fetch(&count, Err(error()))).await.unwrap(), vec![1]);
+        assert_eq!(*cell.get(1, TTL, || fetch(&count, Err(error())), || {}).await.unwrap(), vec![1]);
         assert!(cell.error().is_some());
-        assert!(cell.get(2, TTL, || fetch(&count, Err(error()))).await.is_err());
+        assert!(cell.get(2, TTL, || fetch(&count, Err(error())), || {}).await.is_err());
         assert_eq!(*cell.known(), vec![1], "names stay known");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pro_06_a_list_that_nobody_waits_for_any_more_is_told_all_the_same() {
+        let cell = Arc::new(ListCell::default());
+        let (count, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let news = {
+            let told = Arc::clone(&told);
+            move || {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let waiting = cell.get(1, TTL, || fetch(&count, Ok(vec![1])), news);
+        assert!(tokio::time::timeout(Duration::from_millis(5), waiting).await.is_err());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!((told.load(Ordering::Relaxed), cell.known()), (1, Arc::new(vec![1])));
     }
 }

@@ -60,12 +60,9 @@ pub(crate) async fn tools(shared: &Arc<Shared>, live: &Live) -> Items<ToolDefini
             Ok(tools)
         })
     };
-    let before = shared.catalog.tools.known();
-    let tools = shared.catalog.tools.get(generation, shared.settings.catalog_ttl, fetch).await;
-    if !Arc::ptr_eq(&before, &shared.catalog.tools.known()) {
-        shared.listener.catalog_changed();
-    }
-    tools
+    let listener = Arc::clone(&shared.listener);
+    let news = move || listener.catalog_changed();
+    shared.catalog.tools.get(generation, shared.settings.catalog_ttl, fetch, news).await
 }
 
 /// The prompts of a connected server.
@@ -82,12 +79,9 @@ pub(crate) async fn prompts(shared: &Arc<Shared>, live: &Live) -> Items<PromptDe
             Ok(prompts)
         })
     };
-    let before = shared.catalog.prompts.known();
-    let prompts = shared.catalog.prompts.get(generation, shared.settings.catalog_ttl, fetch).await;
-    if !Arc::ptr_eq(&before, &shared.catalog.prompts.known()) {
-        shared.listener.catalog_changed();
-    }
-    prompts
+    let listener = Arc::clone(&shared.listener);
+    let news = move || listener.catalog_changed();
+    shared.catalog.prompts.get(generation, shared.settings.catalog_ttl, fetch, news).await
 }
 
 /// The resources of a connected server.
@@ -104,7 +98,7 @@ pub(crate) async fn resources(shared: &Arc<Shared>, live: &Live) -> Items<Resour
             Ok(resources)
         })
     };
-    shared.catalog.resources.get(generation, shared.settings.catalog_ttl, fetch).await
+    shared.catalog.resources.get(generation, shared.settings.catalog_ttl, fetch, || {}).await
 }
 
 /// The resource templates of a connected server.
@@ -125,7 +119,7 @@ pub(crate) async fn templates(shared: &Arc<Shared>, live: &Live) -> Items<Resour
             Ok(templates)
         })
     };
-    shared.catalog.templates.get(generation, shared.settings.catalog_ttl, fetch).await
+    shared.catalog.templates.get(generation, shared.settings.catalog_ttl, fetch, || {}).await
 }
 
 /// The skills of a connected server; nothing of them is read (mcp:SKILL-12).
@@ -141,7 +135,7 @@ pub(crate) async fn skills(shared: &Arc<Shared>, live: &Live) -> Items<SkillDefi
             Ok(skills)
         })
     };
-    shared.catalog.skills.get(generation, shared.settings.catalog_ttl, fetch).await
+    shared.catalog.skills.get(generation, shared.settings.catalog_ttl, fetch, || {}).await
 }
 
 /// Reads a list, twice if need be; a server without the capability has an empty one.

@@ -73,7 +73,7 @@ impl Manager {
         &self,
         entry: Arc<ToolEntry>,
         target: &ToolTarget,
-        options: &CallOptions,
+        deadline: &Deadline,
     ) -> Result<Arc<ToolEntry>, McpError> {
         let connection = &entry.connection;
         let tools = &connection.catalog().tools;
@@ -83,11 +83,11 @@ impl Manager {
         {
             return Ok(entry);
         }
-        let clocks = connection.settings().clocks;
-        let deadline = Deadline::start(clocks.tool(options.timeout, options.total));
-        let live = connection.ready(&deadline, None).await?;
-        // Where it cannot be read the last one stays in force.
-        let _ = connection.tools(&live).await;
+        let live = connection.ready(deadline, None).await?;
+        // Where it cannot be read the last one stays in force, and there is time left to call it.
+        if deadline.for_half(connection.tools(&live)).await.is_some() {
+            deadline.touch();
+        }
         Ok(self.known_tool(target).unwrap_or(entry))
     }
 
@@ -117,7 +117,7 @@ impl Manager {
     /// `SERVER_UNKNOWN`, `TOOL_UNKNOWN`, and why the server's list cannot be had.
     pub async fn approve_tool(&self, server: &str, tool: &str) -> Result<(), McpError> {
         let target = ToolTarget::Pair { server: server.to_owned(), tool: tool.to_owned() };
-        let entry = self.find_tool(&target, &CallOptions::default(), None).await?;
+        let (entry, _) = self.find_tool(&target, &CallOptions::default(), None).await?;
         if self.pins.approve(server, entry.definition()) {
             self.write_pins(server);
             self.rename();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::Manager;
 use super::finding::{shown, unknown};
 use super::listing::is_shown;
@@ -33,9 +35,13 @@ impl Manager {
     /// With a server: why its list cannot be had.
     pub async fn list_prompts(&self, server: Option<&str>) -> Result<String, McpError> {
         let connections = self.listed(server).await?;
-        for (connection, live) in &connections {
-            let Some(live) = live else { continue };
-            if let (Err(error), Some(_)) = (connection.prompts(live).await, server) {
+        // Side by side: a server that does not answer holds up no other (LIF-03).
+        let reads = connections
+            .iter()
+            .filter_map(|(connection, live)| Some((connection, live.as_ref()?)))
+            .map(|(connection, live)| connection.prompts(live));
+        for read in join_all(reads).await {
+            if let (Err(error), Some(_)) = (read, server) {
                 return Err(error);
             }
         }
@@ -59,7 +65,7 @@ impl Manager {
         arguments: PromptArguments,
         options: CallOptions,
     ) -> Result<String, McpError> {
-        let entry = self.find_prompt(name).await?;
+        let (entry, deadline) = self.find_prompt(name, &options).await?;
         let (connection, prompt) = (&entry.connection, entry.definition());
         let server = connection.name();
         if let Some(span) = &options.span {
@@ -81,8 +87,6 @@ impl Manager {
         push_member(&mut members, "arguments", &format!("{{{object}}}"));
         let meta = options.meta.as_deref().and_then(inner_members).unwrap_or_default().to_owned();
         let params = Params::from_members(members, meta);
-        let clocks = connection.settings().clocks;
-        let deadline = Arc::new(Deadline::start(clocks.request(options.timeout, options.total)));
         let host = View::host(self.view(options.view)?.as_ref());
         let (progress, host, tally) = (options.progress.as_ref(), host.as_ref(), options.tally());
         let request = Request { progress, host, tally, ..Request::new("prompts/get", &params, &deadline) };
@@ -106,22 +110,37 @@ impl Manager {
         self.get_prompt(&name, PromptArguments::Positional(words), options).await
     }
 
-    async fn find_prompt(&self, name: &str) -> Result<Arc<PromptEntry>, McpError> {
+    /// The prompt, and the limits of the request for it: they hold for finding it too (PRO-06).
+    async fn find_prompt(
+        &self,
+        name: &str,
+        options: &CallOptions,
+    ) -> Result<(Arc<PromptEntry>, Arc<Deadline>), McpError> {
         self.loaded().await?;
+        let limits = |connection: &Connection| {
+            let clocks = connection.settings().clocks;
+            Arc::new(Deadline::start(clocks.request(options.timeout, options.total)))
+        };
         if let Some(entry) = self.registry().prompt(name) {
-            return Ok(Arc::clone(entry));
+            return Ok((Arc::clone(entry), limits(&entry.connection)));
         }
         let server = self.registry().server_of(name).map(str::to_owned);
         if let Some(server) = &server {
             let connection = self.connection(server).await?;
-            let deadline = Deadline::start(connection.settings().clocks.request(None, None));
+            let deadline = limits(&connection);
             let live = connection.ready(&deadline, None).await?;
-            connection.prompts(&live).await?;
+            let read = deadline.within("prompts/list", connection.prompts(&live)).await;
+            read.map_err(|error| error.on(server))?;
+            deadline.touch();
+            if let Some(entry) = self.registry().prompt(name) {
+                return Ok((Arc::clone(entry), deadline));
+            }
+            // The list in force is an old one: nobody can say that there is no such prompt.
+            if let Some(error) = connection.catalog().prompts.error() {
+                return Err(error);
+            }
         }
         let registry = self.registry();
-        if let Some(entry) = registry.prompt(name) {
-            return Ok(Arc::clone(entry));
-        }
         let what = format!("no prompt \"{}\" is known", shown(name));
         let error = unknown(ErrorCode::PromptUnknown, what, registry.prompts_like(name));
         Err(match (server, crate::name::parse_tool_name(name)) {

@@ -56,17 +56,11 @@ impl Manager {
         let [name, arguments, task] = json_scan::pick(params, ["name", "arguments", "task"]);
         let name = name.and_then(json_scan::decode).ok_or_else(|| bad("tools/call needs a name"))?;
         let target = ToolTarget::Pair { server: connection.name().to_owned(), tool: name.into_owned() };
-        let entry = match self.known_tool(&target) {
-            Some(entry) => entry,
-            None => self.find_tool(&target, &options, None).await?,
-        };
-        let entry = self.with_current_definition(entry, &target, &options).await?;
+        let (entry, deadline) = self.meant_tool(&target, &options, None).await?;
         if let Some(span) = &options.span {
             span.found(&entry);
         }
         check_caller(&entry, options.app.as_deref())?;
-        let clocks = connection.settings().clocks;
-        let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let arguments = arguments.unwrap_or("{}");
         let call =
             Call { entry: &entry, deadline: &deadline, options: &options, view: None, lingering: None };

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -16,10 +17,12 @@ use super::registry::{ToolEntry, ToolKind};
 use super::tools::{Call, CallOptions};
 use super::view::View;
 use crate::call::resource_contents::{BlobMode, MappedContents};
-use crate::connection::Connection;
+use crate::connection::{Connection, Live};
+use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError, PermissionLayer};
 use crate::permission::Decision;
 use crate::protocol::classify::Classifier;
+use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::tool::{ToolDefinition, map_tools};
 
 /// Stands for every server in the argument `server`.
@@ -106,16 +109,16 @@ impl Manager {
         let own = entry.connection.name();
         let mut items = Vec::new();
         if wanted.server.as_deref() == Some(EVERY) {
-            for connection in
-                self.table().values().filter(|one| view.is_none_or(|view| view.has_server(one.name())))
-            {
-                // One that fails hides no other (RES-01); one that may not be asked is left out.
-                if self.may_list(entry, connection.name(), view).is_ok()
-                    && let Some(live) = connection.live()
-                    && let Ok(resources) = connection.resources(&live).await
-                {
-                    items.extend(resources.iter().map(|resource| resource.json.clone()));
-                }
+            let table = self.table();
+            // One that may not be asked is left out.
+            let asked = table.values().filter(|one| {
+                view.is_none_or(|view| view.has_server(one.name()))
+                    && self.may_list(entry, one.name(), view).is_ok()
+            });
+            let reads = asked.filter_map(|one| Some(resources_within(deadline, one, one.live()?)));
+            // One that fails hides no other (RES-01).
+            for resources in join_all(reads).await.iter().flatten() {
+                items.extend(resources.iter().map(|resource| resource.json.clone()));
             }
         } else {
             let connection = match wanted.server.as_deref().filter(|name| *name != own) {
@@ -123,7 +126,8 @@ impl Manager {
                 Some(other) => self.other_server(entry, other, view).await?,
             };
             let live = connection.ready(deadline, None).await?;
-            items.extend(connection.resources(&live).await?.iter().map(|resource| resource.json.clone()));
+            let resources = resources_within(deadline, &connection, live).await?;
+            items.extend(resources.iter().map(|resource| resource.json.clone()));
         }
         Ok(text_result(&[format!("[{}]", items.join(","))]))
     }
@@ -164,6 +168,16 @@ impl Manager {
             facts.rule = Some(rule);
         }))
     }
+}
+
+/// The resources of a server, within the limits of the call that asks for them.
+async fn resources_within(
+    deadline: &Deadline,
+    connection: &Connection,
+    live: Live,
+) -> Result<Arc<Vec<ResourceDefinition>>, McpError> {
+    let read = deadline.within("resources/list", connection.resources(&live)).await;
+    read.map_err(|error| error.on(connection.name()))
 }
 
 /// One text for each content: its text, or where its bytes were saved.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
 use super::Manager;
@@ -37,12 +38,16 @@ impl Manager {
     /// # Errors
     /// With a server: why its list cannot be had.
     pub async fn list_resources(&self, list: ResourceList, server: Option<&str>) -> Result<String, McpError> {
+        let connections = self.lists_of(server).await?;
+        // Side by side: a server that does not answer holds up no other (LIF-03).
+        let reads = connections.iter().map(|(connection, live)| async move {
+            match list {
+                ResourceList::Resources => connection.resources(live).await,
+                ResourceList::Templates => connection.templates(live).await,
+            }
+        });
         let mut items: Vec<String> = Vec::new();
-        for (connection, live) in self.lists_of(server).await? {
-            let read = match list {
-                ResourceList::Resources => connection.resources(&live).await,
-                ResourceList::Templates => connection.templates(&live).await,
-            };
+        for read in join_all(reads).await {
             match read {
                 Ok(resources) => items.extend(resources.iter().map(|resource| resource.json.clone())),
                 Err(error) if server.is_some() => return Err(error),

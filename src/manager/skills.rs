@@ -211,7 +211,11 @@ impl Manager {
 
     /// The entry of a name or URI. That a list does not name it proves nothing about a URI (mcp:SKILL-07).
     async fn find_skill(&self, visit: &Visit<'_>, wanted: &str) -> Result<Arc<SkillDefinition>, McpError> {
-        let Visit { connection, live, .. } = visit;
+        let Visit { connection, live, deadline, .. } = visit;
+        let listed = || async {
+            let read = deadline.within("skills/list", connection.skills(live)).await;
+            read.map_err(|error| error.on(connection.name()))
+        };
         let cell = &connection.catalog().skills;
         if wanted.contains(':') {
             let known = cell.age(live.generation).and_then(|_| find(&cell.known(), wanted));
@@ -221,12 +225,12 @@ impl Manager {
             };
         }
         visit.check("skills/list")?;
-        let mut skills = connection.skills(live).await?;
+        let mut skills = listed().await?;
         if skills.iter().all(|skill| skill.name != wanted)
             && cell.age(live.generation).is_none_or(|age| age > SURELY_FRESH)
         {
             cell.mark_stale();
-            skills = connection.skills(live).await?;
+            skills = listed().await?;
         }
         let mut named = skills.iter().filter(|skill| skill.name == wanted);
         match (named.next(), named.next()) {

@@ -467,7 +467,7 @@ impl Manager {
         };
         match self.known_tool(&target) {
             Some(entry) => Ok(entry),
-            None => self.find_tool(&target, options, view).await,
+            None => self.find_tool(&target, options, view).await.map(|(entry, _)| entry),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::call::tool_schema::ToolSchema;
 use crate::client::Request;
 use crate::client::progress::{Lingering, ProgressSink};
 use crate::client::tally::Tally;
-use crate::connection::Live;
+use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
@@ -48,6 +48,12 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
+    /// The limits of a call of a server's tool; they run from now on.
+    pub(super) fn deadline(&self, connection: &Connection) -> Arc<Deadline> {
+        let clocks = connection.settings().clocks;
+        Arc::new(Deadline::start(clocks.tool(self.timeout, self.total)))
+    }
+
     /// Where the call is counted.
     pub(super) fn tally(&self) -> Option<&Tally> {
         self.span.as_deref().map(Span::tally)
@@ -179,21 +185,12 @@ impl Manager {
         check_depth("args", &arguments)?;
         let own_view = self.view(options.view)?;
         let view = own_view.as_ref();
-        let entry = match self.known_tool(target) {
-            Some(entry) => entry,
-            None => self.find_tool(target, &options, view).await?,
-        };
-        if view.is_some_and(|view| !view.has(&entry)) {
-            return Err(Self::no_such_tool_here(target));
-        }
-        let entry = self.with_current_definition(entry, target, &options).await?;
+        let (entry, deadline) = self.meant_tool(target, &options, view).await?;
         if let Some(span) = &options.span {
             span.found(&entry);
         }
         check_caller(&entry, options.app.as_deref())?;
         self.loaded_in(view.map(|view| &**view)).add(&entry);
-        let clocks = entry.connection.settings().clocks;
-        let deadline = Arc::new(Deadline::start(clocks.tool(options.timeout, options.total)));
         let call = Call { entry: &entry, deadline: &deadline, options: &options, view, lingering: None };
         self.check_input(&entry, &arguments)?;
         let rewritten = self.pass_gate(&call, &arguments).await?;
@@ -272,7 +269,8 @@ impl Manager {
             Err(error) if headers_differ(&error) => {
                 let live = connection.ready(deadline, None).await?;
                 connection.catalog().tools.mark_stale();
-                connection.tools(&live).await?;
+                let read = deadline.within("tools/list", connection.tools(&live)).await;
+                read.map_err(|error| error.on(connection.name()))?;
                 connection.ask(request).await
             }
             reply => reply,

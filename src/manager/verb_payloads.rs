@@ -160,6 +160,12 @@ pub(super) struct WantedTools {
 }
 
 #[derive(Deserialize)]
+pub(super) struct NamedTools {
+    pub(super) tools: Vec<String>,
+    pub(super) options: Limits,
+}
+
+#[derive(Deserialize)]
 pub(super) struct Search {
     pub(super) query: String,
     #[serde(default)]

@@ -12,9 +12,9 @@ use super::resources::ResourceList;
 use super::skills::WantedFile;
 use super::span::{Listeners, Subject, told};
 use super::verb_payloads::{
-    Add, Close, Complete, Connect, GetPrompt, LoadSkill, LogLevel, Login, MaybeServer, OfServer, OfTask,
-    OfTool, RawRequest, ReadResource, ReadSkillFile, Ready, Removal, ResumeTask, Roots, Search, SlashCommand,
-    StartTool, Subscribe, Switch, WantedTools, millis, read,
+    Add, Close, Complete, Connect, GetPrompt, LoadSkill, LogLevel, Login, MaybeServer, NamedTools, OfServer,
+    OfTask, OfTool, RawRequest, ReadResource, ReadSkillFile, Ready, Removal, ResumeTask, Roots, Search,
+    SlashCommand, StartTool, Subscribe, Switch, WantedTools, millis, read,
 };
 use crate::call::resource_contents::BlobMode;
 use crate::connection::{Connection, Wish};
@@ -66,6 +66,10 @@ impl Manager {
             "searchTools" => {
                 let Search { query, limit, view } = read(payload)?;
                 Ok(self.search_tools(&query, limit, view).await?.into())
+            }
+            "safeSideBySide" => {
+                let NamedTools { tools, options } = read(payload)?;
+                Ok(self.safe_side_by_side(tools, options.options(listeners)).await?.into())
             }
             "startTool" | "resumeTask" | "cancelTask" | "listTasks" => {
                 self.run_task_verb(verb, payload, listeners).await
