@@ -196,6 +196,9 @@ fn texts_of(contents: MappedContents) -> Vec<String> {
             }
             let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
             let (uri, path, kind) = (text("uri"), text("path"), text("mimeType"));
+            if path.is_empty() {
+                return format!("{uri} was given without text and without bytes");
+            }
             let kind = if kind.is_empty() { "binary" } else { &kind };
             format!("{uri} ({kind}, {} bytes) is saved in {path}", value["bytes"])
         })
@@ -210,6 +213,23 @@ fn text_result(texts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn res_01_each_content_says_what_became_of_it() {
+        let value = json!([
+            { "uri": "a:1", "text": "t" },
+            { "uri": "a:2", "path": "/out/x.pdf", "bytes": 4 },
+            { "uri": "a:3", "mimeType": "image/png" },
+        ]);
+        let contents =
+            MappedContents { value: value.to_string(), large_texts: Vec::new(), warnings: Vec::new() };
+        let expected = [
+            "t",
+            "a:2 (binary, 4 bytes) is saved in /out/x.pdf",
+            "a:3 was given without text and without bytes",
+        ];
+        assert_eq!(texts_of(contents), expected);
+    }
 
     #[test]
     fn tol_06_definitions() {
