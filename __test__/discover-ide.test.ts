@@ -397,6 +397,15 @@ describe('the option ide: discover', () => {
           expect(calls.pop()).toEqual({ name: 'getDiagnostics', arguments: { uri: there } });
           expect(JSON.parse(found)).toMatchObject([{ uri }]);
         }
+        const uri = 'file:///mnt/c/a/b.ts';
+        const there = { name: 'getDiagnostics', arguments: { uri: 'file:///c:/a/b.ts' } };
+        const inBackground = await manager.startTool('mcp__ide__getDiagnostics', { uri });
+        expect(JSON.parse(textOf(await inBackground.result()))).toMatchObject([{ uri }]);
+        expect(calls.pop()).toEqual(there);
+        const params = { name: 'getDiagnostics', arguments: { uri } };
+        const raw = (await manager.request('ide', 'tools/call', params)) as { content: [{ text: string }] };
+        expect(JSON.parse(raw.content[0].text)).toMatchObject([{ uri }]);
+        expect(calls.pop()).toEqual(there);
         await manager.callTool('mcp__ide__executeCode', { code: "open('/mnt/c/a')" });
         expect(calls.pop()?.arguments).toEqual({ code: "open('/mnt/c/a')" });
       });

@@ -7,7 +7,7 @@ use super::finding::ToolTarget;
 use super::passage::check_caller;
 use super::registry::{ToolEntry, ToolKind};
 use super::span::End;
-use super::tools::{Call, CallOptions, check_depth, tool_params};
+use super::tools::{Call, CallOptions, check_depth};
 use crate::client::Request;
 use crate::connection::Connection;
 use crate::deadline::Deadline;
@@ -69,8 +69,9 @@ impl Manager {
         let outcome = if entry.kind == ToolKind::OfServer {
             // The answer may be a task then; whoever writes requests by hand follows it by hand.
             let task = task.map(|task| format!("\"task\":{task}")).unwrap_or_default();
-            let wire = tool_params(&entry, sent, None).with_meta(meta.to_owned()).and(&task);
-            self.send_tool_call(&call, &wire).await.map(|(reply, _)| reply.into_string())
+            let wire = self.tool_params(&entry, sent, None).with_meta(meta.to_owned()).and(&task);
+            let reply = self.send_tool_call(&call, &wire).await;
+            reply.map(|(reply, _)| self.in_our_words(Some(&entry), connection, reply.into_string()))
         } else {
             self.run_resource_tool(&call, sent).await
         };

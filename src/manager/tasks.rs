@@ -11,7 +11,7 @@ use super::Manager;
 use super::finding::{ToolTarget, shown};
 use super::registry::ToolKind;
 use super::span::End;
-use super::tools::{Call, CallOptions, CallOutcome, Called, Prepared, timed, tool_params};
+use super::tools::{Call, CallOptions, CallOutcome, Called, Prepared, timed};
 use super::view::View;
 use crate::call::output::MappedResult;
 use crate::call::task::{Following, Stop, TaskView, ask_once, cancelled, follow};
@@ -202,10 +202,10 @@ impl Manager {
         running: &Running,
         ttl: Option<Duration>,
     ) -> Result<MappedResult, McpError> {
-        let server = call.entry.connection.name();
+        let entry = &call.entry;
         let outcome = self.task_reply(call, running, ttl).await;
         let reply = outcome.map_err(|error| timed(error, &call.deadline))?;
-        runtime::at_length(reply.len(), || self.map_tool_result(Some(&call.entry), server, reply))
+        runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), &entry.connection, reply))
     }
 
     /// The wire result of a call in the background, however it is run.
@@ -230,7 +230,7 @@ impl Manager {
         }
         let lingering = Lingering::default();
         let mut request = call.call();
-        let mut params = tool_params(entry, call.sent(), call.options.meta.as_deref());
+        let mut params = self.tool_params(entry, call.sent(), call.options.meta.as_deref());
         if augmented {
             request.lingering = Some(&lingering);
             params = params.and(&task_member(ttl));
@@ -497,7 +497,7 @@ impl Manager {
                 Called::Unknown(_) => None,
             };
             let outcome = follow(&following, state).await.and_then(|reply| {
-                runtime::at_length(reply.len(), || manager.map_tool_result(entry, connection.name(), reply))
+                runtime::at_length(reply.len(), || manager.map_tool_result(entry, &connection, reply))
             });
             let outcome = outcome.map_err(|error| timed(error, &deadline)).map(|result| CallOutcome {
                 of: running.of.clone(),

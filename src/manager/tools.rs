@@ -205,20 +205,17 @@ impl Manager {
         if entry.kind != ToolKind::OfServer {
             let reply = self.run_resource_tool(call, arguments).await?;
             return runtime::at_length(reply.len(), || {
-                self.map_tool_result(Some(entry), entry.connection.name(), reply)
+                self.map_tool_result(Some(entry), &entry.connection, reply)
             });
         }
-        let arguments = self.for_editor(&entry.connection, arguments);
-        let params = tool_params(entry, &arguments, call.options.meta.as_deref());
+        let params = self.tool_params(entry, arguments, call.options.meta.as_deref());
         let reply = self.send_tool_call(call, &params).await;
         let (reply, live) = reply.map_err(|error| timed(error, call.deadline))?;
         let reply = self
             .waited_for(call, reply.into_string(), &live)
             .await
             .map_err(|error| timed(error, call.deadline))?;
-        let reply = self.back_from_editor(&entry.connection, reply);
-        let server = entry.connection.name();
-        runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), server, reply))
+        runtime::at_length(reply.len(), || self.map_tool_result(Some(entry), &entry.connection, reply))
     }
 
     /// Writes a call down; `answer` is whether the tool itself failed, and the length of the result.
@@ -300,13 +297,42 @@ impl Manager {
         OutputRules { max_image: self.options.max_image, ..rules }
     }
 
+    /// `params` of `tools/call`: the wire name, the arguments as the server wrote their names and as an editor knows
+    /// places, the host's `_meta`.
+    pub(super) fn tool_params(&self, entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
+        let tool = entry.definition();
+        let arguments = self.for_editor(&entry.connection, arguments);
+        let restored = tool.restore.as_ref().and_then(|restore| restore.apply(&arguments));
+        let mut members = String::with_capacity(arguments.len() + tool.wire_name.len() + 32);
+        members.push_str("\"name\":");
+        push_string(&mut members, &tool.wire_name);
+        push_member(&mut members, "arguments", restored.as_deref().unwrap_or(&arguments));
+        let meta = meta.and_then(inner_members).unwrap_or_default();
+        Params::from_members(members, meta.to_owned())
+    }
+
+    /// The wire result of a tool with the places of an editor as they are here; what we answered ourselves stays.
+    pub(super) fn in_our_words(
+        &self,
+        entry: Option<&ToolEntry>,
+        connection: &Connection,
+        reply: String,
+    ) -> String {
+        match entry {
+            Some(entry) if entry.kind != ToolKind::OfServer => reply,
+            _ => self.back_from_editor(connection, reply),
+        }
+    }
+
     /// The result as callers see it; where nobody knows which tool it is of, nothing is checked.
     pub(super) fn map_tool_result(
         &self,
         entry: Option<&ToolEntry>,
-        server: &str,
+        connection: &Connection,
         reply: String,
     ) -> Result<MappedResult, McpError> {
+        let server = connection.name();
+        let reply = self.in_our_words(entry, connection, reply);
         let full_name = entry.map_or("task", |entry| &*entry.full_name);
         let rules = self.output_rules(server, full_name);
         let mut result = map_result(reply, &rules).map_err(|error| error.on(server))?;
@@ -379,16 +405,4 @@ pub(super) fn timed(error: McpError, deadline: &Deadline) -> McpError {
     error.with(|facts| {
         facts.elapsed_ms.get_or_insert(elapsed);
     })
-}
-
-/// `params` of `tools/call`: the wire name, the arguments in their raw form, the host's `_meta`.
-pub(super) fn tool_params(entry: &ToolEntry, arguments: &str, meta: Option<&str>) -> Params {
-    let tool = entry.definition();
-    let restored = tool.restore.as_ref().and_then(|restore| restore.apply(arguments));
-    let mut members = String::with_capacity(arguments.len() + tool.wire_name.len() + 32);
-    members.push_str("\"name\":");
-    push_string(&mut members, &tool.wire_name);
-    push_member(&mut members, "arguments", restored.as_deref().unwrap_or(arguments));
-    let meta = meta.and_then(inner_members).unwrap_or_default();
-    Params::from_members(members, meta.to_owned())
 }
