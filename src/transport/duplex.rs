@@ -83,10 +83,19 @@ impl Duplex {
 
     /// Sends a request and waits for its answer; dropping the future cancels it.
     pub async fn request(&self, request: Outgoing) -> Reply {
+        self.request_by(request, |frame| self.sink.push(frame)).await
+    }
+
+    /// As [`Duplex::request`], for a request whose frame goes a way of its own.
+    pub async fn request_by(
+        &self,
+        request: Outgoing,
+        push: impl FnOnce(String) -> Result<(), McpError>,
+    ) -> Reply {
         let (reply, answer) = oneshot::channel();
         self.register(request.id, reply)?;
         let ticket = Ticket { duplex: self, id: request.id, cancellable: request.cancellable };
-        if let Err(error) = self.sink.push(request.frame) {
+        if let Err(error) = push(request.frame) {
             ticket.withdraw();
             return Err(RequestFailure::Transport(error));
         }

@@ -3,11 +3,11 @@
 //! The stream is the session: when it ends, everything open fails, and a new connection starts afresh.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
+use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tokio::sync::{oneshot, watch};
+use tokio::task::AbortHandle;
 use url::Url;
 
 use super::connector::client::{Response, place};
@@ -26,6 +26,8 @@ use crate::url_guard::{Astray, lead};
 
 /// Longest `endpoint` that is looked at.
 const LONGEST_ENDPOINT: usize = 8 * 1024;
+/// How long a POST may go on once its request is answered, so that its connection can be used again.
+const AFTER_ANSWER: Duration = Duration::from_millis(500);
 
 /// A server that answers on an event stream.
 pub struct SseTransport {
@@ -40,10 +42,10 @@ impl fmt::Debug for SseTransport {
 }
 
 /// Sends messages to the endpoint, each in a request of its own.
+#[derive(Clone)]
 struct Poster {
     shared: Arc<Shared>,
     endpoint: watch::Sender<Option<Url>>,
-    duplex: OnceLock<Weak<Duplex>>,
 }
 
 impl fmt::Debug for Poster {
@@ -58,10 +60,9 @@ impl fmt::Debug for Poster {
 /// `CONFIG_INVALID` for a header that cannot be one. Everything else fails the first request.
 pub fn open(recipe: HttpRecipe, receiver: Arc<dyn Receiver>) -> Result<Arc<SseTransport>, McpError> {
     let shared = super::http::share(recipe, Arc::clone(&receiver))?;
-    let poster = Arc::new(Poster { shared, endpoint: watch::Sender::new(None), duplex: OnceLock::new() });
+    let poster = Arc::new(Poster { shared, endpoint: watch::Sender::new(None) });
     let sink: Arc<Poster> = Arc::clone(&poster);
     let duplex = Arc::new(Duplex::new(sink));
-    let _ = poster.duplex.set(Arc::downgrade(&duplex));
     runtime::spawn(read_until_end(Arc::clone(&poster), Arc::clone(&duplex), receiver));
     Ok(Arc::new(SseTransport { duplex, poster }))
 }
@@ -151,18 +152,28 @@ impl Poster {
         Ok(())
     }
 
-    async fn post(&self, frame: String) -> Result<(), McpError> {
+    /// Posts a message, until the transport ends. One that has no answer on the stream is `prompt`: the answer to its
+    /// POST is due at once.
+    async fn post(&self, frame: String, prompt: bool) -> Result<(), McpError> {
+        let ended = |reason: McpError, delivered| reason.with(|facts| facts.delivered = Some(delivered));
         let mut endpoint = self.endpoint.subscribe();
         let url = tokio::select! {
             biased;
-            reason = self.shared.end() => {
-                return Err(reason.with(|facts| facts.delivered = Some(Delivery::No)));
-            }
+            reason = self.shared.end() => return Err(ended(reason, Delivery::No)),
             named = endpoint.wait_for(Option::is_some) => named.ok().and_then(|url| (*url).clone()),
         };
         let (mut map, _) = self.shared.base_headers(self.shared.version(), false);
         headers::add_post(&mut map);
         let message = Message::post(map, frame).to(url);
+        let message = if prompt { message.due_within(self.shared.limits().connect) } else { message };
+        tokio::select! {
+            biased;
+            reason = self.shared.end() => Err(ended(reason, Delivery::Unknown)),
+            posted = self.deliver(message) => posted,
+        }
+    }
+
+    async fn deliver(&self, message: Message) -> Result<(), McpError> {
         let mut response = self.shared.deliver(message, Patience::Full).await?;
         if response.status().is_success() {
             return Ok(());
@@ -177,39 +188,48 @@ impl Poster {
             .with(|facts| facts.delivered = Some(Delivery::Unknown))
     }
 
-    /// Posts in a task; a request whose POST fails has failed (E7).
-    fn post_apart(&self, frame: String) {
-        let Some(duplex) = self.duplex.get().and_then(Weak::upgrade) else { return };
-        let poster = self.own();
-        let id = request_id(&frame);
-        runtime::spawn(async move {
-            if let Err(error) = poster.post(frame).await
-                && let Some(id) = id
-            {
+    /// Posts a request in a task; one whose POST fails has failed (E7).
+    fn post_request(&self, id: u64, frame: String, duplex: &Arc<Duplex>) -> Posting {
+        let (poster, duplex) = (self.clone(), Arc::clone(duplex));
+        let task = runtime::spawn(async move {
+            if let Err(error) = poster.post(frame, false).await {
                 duplex.fail(id, error);
             }
         });
+        Posting(task.map(|task| task.abort_handle()))
     }
 
-    /// The same poster, for a task.
-    fn own(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            endpoint: self.endpoint.clone(),
-            duplex: self.duplex.clone(),
+    /// Posts what nobody waits for.
+    fn post_apart(&self, frame: String) {
+        let poster = self.clone();
+        runtime::spawn(async move { poster.post(frame, true).await });
+    }
+}
+
+/// The POST of a request: it ends when nobody waits for that any more, so that nothing is sent late (PRO-07).
+#[derive(Default)]
+struct Posting(Option<AbortHandle>);
+
+impl Posting {
+    /// The answer has come. A POST that waits for its turn has no purpose any more; one under way is about to end.
+    fn answered(mut self, shared: &Shared) {
+        if shared.paused_until().is_none()
+            && let Some(post) = self.0.take().filter(|post| !post.is_finished())
+        {
+            runtime::spawn(async move {
+                tokio::time::sleep(AFTER_ANSWER).await;
+                post.abort();
+            });
         }
     }
 }
 
-/// The id of a request of ours; `None` for notifications and answers.
-fn request_id(frame: &str) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Head {
-        id: Option<u64>,
-        method: Option<IgnoredAny>,
+impl Drop for Posting {
+    fn drop(&mut self) {
+        if let Some(post) = &self.0 {
+            post.abort();
+        }
     }
-    let head: Head = serde_json::from_str(frame).ok()?;
-    head.method.and(head.id)
 }
 
 impl FrameSink for Poster {
@@ -225,7 +245,17 @@ impl FrameSink for Poster {
 
 impl Transport for SseTransport {
     fn request(&self, request: Outgoing) -> BoxFuture<'_, Result<RawText, RequestFailure>> {
-        Box::pin(self.duplex.request(request))
+        Box::pin(async move {
+            let mut posting = Posting::default();
+            let id = request.id;
+            let post = |frame| {
+                posting = self.poster.post_request(id, frame, &self.duplex);
+                Ok(())
+            };
+            let reply = self.duplex.request_by(request, post).await;
+            posting.answered(&self.poster.shared);
+            reply
+        })
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
@@ -237,7 +267,7 @@ impl Transport for SseTransport {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             runtime::spawn(async move {
-                let _ = reply.send(poster.post(frame).await);
+                let _ = reply.send(poster.post(frame, true).await);
             });
             let lost = || McpError::new(ErrorCode::ConnectionLost, "the message was dropped");
             answer.await.unwrap_or_else(|_| Err(lost()))

@@ -23,6 +23,7 @@ use std::time::Duration;
 use http::header::HeaderMap;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use url::Url;
 
 use super::authorizer::Authorizers;
@@ -212,6 +213,11 @@ impl Shared {
         self.network.phase()
     }
 
+    /// Until when the server wants to be left alone; `None` where it does not.
+    pub(super) fn paused_until(&self) -> Option<Instant> {
+        self.pause.until()
+    }
+
     /// Ends everything under way; the first reason counts.
     pub(super) fn finish(&self, reason: McpError) {
         self.ended.send_if_modified(|ended| {
@@ -362,11 +368,7 @@ async fn send(shared: Arc<Shared>, frame: String) -> Result<(), McpError> {
     }
     let (reply, answer) = oneshot::channel();
     runtime::spawn(async move {
-        let outcome = tokio::select! {
-            biased;
-            outcome = shared.notify(frame) => outcome,
-            reason = shared.end() => Err(reason),
-        };
+        let outcome = shared.notify(frame).await;
         if outcome.is_ok() && shared.version().is_some() {
             shared.listen_once();
         }

@@ -37,14 +37,16 @@ impl Pause {
         }
     }
 
+    /// When the pause under way ends; `None` where there is none.
+    pub fn until(&self) -> Option<Instant> {
+        let until = *lock(&self.0);
+        until.filter(|until| *until > Instant::now())
+    }
+
     /// Waits until the pause is over.
     pub async fn over(&self) {
-        loop {
-            let until = *lock(&self.0);
-            match until {
-                Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
-                _ => return,
-            }
+        while let Some(until) = self.until() {
+            tokio::time::sleep_until(until).await;
         }
     }
 }

@@ -41,22 +41,30 @@ pub(in crate::transport) struct Message {
     method: Method,
     headers: HeaderMap,
     body: Option<String>,
+    /// How long the server may take to answer; `None` where others watch that.
+    due: Option<Duration>,
 }
 
 impl Message {
     /// A request without a body.
     pub(in crate::transport) fn new(method: Method, headers: HeaderMap) -> Self {
-        Self { url: None, method, headers, body: None }
+        Self { url: None, method, headers, body: None, due: None }
     }
 
     /// A POST of a frame.
     pub(in crate::transport) fn post(headers: HeaderMap, frame: String) -> Self {
-        Self { url: None, method: Method::POST, headers, body: Some(frame) }
+        Self { url: None, method: Method::POST, headers, body: Some(frame), due: None }
     }
 
     /// The same to another URL.
     pub(in crate::transport) fn to(self, url: Option<Url>) -> Self {
         Self { url, ..self }
+    }
+
+    /// The same, for which nothing is computed, so that its answer is due at once. Pauses that the server asked for, and
+    /// what it takes to prove who we are, do not count.
+    pub(in crate::transport) fn due_within(self, limit: Duration) -> Self {
+        Self { due: Some(limit), ..self }
     }
 }
 
@@ -89,7 +97,7 @@ impl Shared {
         message: Message,
         patience: Patience,
     ) -> Result<Response, McpError> {
-        let whole = message.url.is_none();
+        let (whole, due) = (message.url.is_none(), message.due);
         let mut request = Request {
             url: message.url.unwrap_or_else(|| self.url()),
             method: message.method,
@@ -97,7 +105,7 @@ impl Shared {
             body: message.body.map(Bytes::from).unwrap_or_default(),
         };
         self.pause.over().await;
-        let response = self.send_authorized(&mut request, whole).await?;
+        let response = self.send_authorized(&mut request, whole, due).await?;
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
             return Ok(response);
@@ -110,18 +118,30 @@ impl Shared {
         }
         drop(response);
         self.pause.over().await;
-        self.send_authorized(&mut request, whole).await
+        self.send_authorized(&mut request, whole, due).await
     }
 
     /// Sends a request with what proves who we are; one that the server refused for it is sent again where that could
     /// be mended silently (mcp:AUTH-08).
-    async fn send_authorized(&self, request: &mut Request, whole: bool) -> Result<Response, McpError> {
+    async fn send_authorized(
+        &self,
+        request: &mut Request,
+        whole: bool,
+        due: Option<Duration>,
+    ) -> Result<Response, McpError> {
         let mut attempt = self.authorizers.attempt();
         loop {
             for (name, value) in &attempt.headers(request.method.as_str(), &request.url).await? {
                 request.headers.insert(name, value.clone());
             }
-            let response = self.follow(request, whole).await?;
+            let followed = self.follow(request, whole);
+            let response = match due {
+                Some(limit) => {
+                    let answered = tokio::time::timeout(limit, followed).await;
+                    answered.unwrap_or_else(|_| Err(self.overdue(&request.url, limit)))?
+                }
+                None => followed.await?,
+            };
             if !attempt.again(response.status().as_u16(), response.headers()).await? {
                 return Ok(response);
             }
@@ -151,21 +171,28 @@ impl Shared {
         Err(redirect::too_many(&url))
     }
 
-    /// Sends a message that has no answer.
+    fn overdue(&self, url: &Url, limit: Duration) -> McpError {
+        let message = format!("{} was not answered within {} ms", asked(url), limit.as_millis());
+        McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
+            facts.delivered = Some(Delivery::Unknown);
+            facts.phase = self.network.phase();
+        })
+    }
+
+    /// Sends a message that has no answer, unless the transport ends first.
     pub(in crate::transport) async fn notify(&self, frame: String) -> Result<(), McpError> {
+        tokio::select! {
+            biased;
+            reason = self.end() => Err(reason),
+            outcome = self.notify_whenever(frame) => outcome,
+        }
+    }
+
+    async fn notify_whenever(&self, frame: String) -> Result<(), McpError> {
         let (mut map, in_session) = self.base_headers(self.version(), true);
         headers::add_post(&mut map);
-        let delivered = self.deliver(Message::post(map, frame), Patience::Full);
-        // Nothing is computed for it, so its answer is due at once.
-        let limit = self.limits.connect;
-        let delivered = tokio::time::timeout(limit, delivered).await.unwrap_or_else(|_| {
-            let what = asked(&self.url());
-            let message = format!("{what} was not answered within {} ms", limit.as_millis());
-            Err(McpError::new(ErrorCode::ConnectionLost, message).with(|facts| {
-                facts.delivered = Some(Delivery::Unknown);
-                facts.phase = self.network.phase();
-            }))
-        });
+        let message = Message::post(map, frame).due_within(self.limits.connect);
+        let delivered = self.deliver(message, Patience::Full).await;
         let mut response = delivered.map_err(|error| self.unreachable(error))?;
         if response.status().is_success() {
             return Ok(());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::jsonrpc::write as frames;
 use crate::runtime::lock;
-use crate::transport::http::tests::server::{Server, Step, answer, bytes, json, result, stream_head};
+use crate::transport::http::tests::server::{Seen, Server, Step, answer, bytes, json, result, stream_head};
 use crate::transport::http::tests::{Heard, outgoing, recipe, text, until};
 
 fn connect(server: &Server) -> (Arc<SseTransport>, Arc<Heard>) {
@@ -174,4 +174,79 @@ async fn closing_while_the_endpoint_is_awaited_hangs_nowhere() {
     let weak = Arc::downgrade(&transport.poster.shared);
     drop(transport);
     until(|| weak.strong_count() == 0).await;
+}
+
+/// The stream of a server that answers by script what is posted.
+fn named(seen: &Seen, then: Vec<Step>, posted: impl FnOnce(&Seen) -> Vec<Step>) -> Vec<Step> {
+    if seen.method != "GET" {
+        return posted(seen);
+    }
+    let mut steps = vec![stream_head(), bytes("event: endpoint\ndata: /m\n\n")];
+    steps.extend(then);
+    steps.push(Step::Hang);
+    steps
+}
+
+fn over() -> McpError {
+    McpError::new(ErrorCode::ManagerClosed, "over")
+}
+
+/// mcp:CAN-01
+#[tokio::test]
+async fn pro_07_a_call_that_was_given_up_is_not_sent_later() {
+    let server = Server::start(|seen| {
+        named(seen, Vec::new(), |seen| match seen.asks("tools/call") {
+            true => answer(503, "Retry-After: 1\r\n", ""),
+            false => answer(202, "", ""),
+        })
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    let call = tokio::time::timeout(Duration::from_millis(300), transport.request(outgoing(5, "tools/call")));
+    assert!(call.await.is_err());
+    until(|| server.seen().iter().any(|seen| seen.asks("notifications/cancelled"))).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(server.seen().iter().filter(|seen| seen.asks("tools/call")).count(), 1);
+}
+
+#[tokio::test]
+async fn lif_06_a_closed_connection_sends_nothing_more() {
+    let server =
+        Server::start(|seen| named(seen, Vec::new(), |_| answer(503, "Retry-After: 1\r\n", ""))).await;
+    let (transport, _) = connect(&server);
+    let own = Arc::clone(&transport);
+    let call = tokio::spawn(async move { ask(&own, 1, "tools/call").await });
+    let own = Arc::clone(&transport);
+    let notice = tokio::spawn(async move { own.send(frames::notification("notifications/x", None)).await });
+    until(|| server.count("POST") == 2).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    transport.close(CloseMode::Graceful, over()).await;
+    assert_eq!(call.await.unwrap().unwrap_err().code(), ErrorCode::ManagerClosed);
+    assert_eq!(notice.await.unwrap().unwrap_err().code(), ErrorCode::ManagerClosed);
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_eq!(server.count("POST"), 2);
+}
+
+#[tokio::test]
+async fn f_005_a_post_that_is_never_answered_ends_with_its_call() {
+    let server = Server::start(|seen| {
+        let later = vec![
+            Step::Wait(Duration::from_millis(300)),
+            bytes(&format!("event: message\ndata: {}\n\n", result(1, "{}"))),
+        ];
+        named(seen, later, |_| vec![Step::Hang])
+    })
+    .await;
+    let mut recipe = recipe(&server.url("/sse"));
+    recipe.limits.connect = Duration::from_millis(300);
+    let transport = open(recipe, Arc::new(Heard::default())).unwrap();
+    let holders = Arc::strong_count(&transport.poster.shared);
+    assert_eq!(ask(&transport, 1, "tools/call").await.unwrap(), "{}");
+    let call = tokio::time::timeout(Duration::from_millis(100), transport.request(outgoing(2, "tools/call")));
+    assert!(call.await.is_err());
+    let sent = transport.send(frames::notification("notifications/x", None));
+    let error = tokio::time::timeout(Duration::from_secs(5), sent).await.expect("it hangs").unwrap_err();
+    assert_eq!((error.code(), error.facts().delivered), (ErrorCode::ConnectionLost, Some(Delivery::Unknown)));
+    until(|| Arc::strong_count(&transport.poster.shared) == holders).await;
+    assert_eq!(server.count("POST"), 4, "two calls, one cancellation, one notification");
 }

@@ -224,3 +224,17 @@ async fn httpl_08_dropping_a_request_tells_the_server() {
     let told = seen.iter().find(|seen| seen.asks("notifications/cancelled")).unwrap();
     assert!(told.body.contains("\"requestId\":5"), "{}", told.body);
 }
+
+#[tokio::test]
+async fn lif_06_a_cancellation_that_waits_is_not_sent_after_the_end() {
+    let server = Server::start(|_| answer(503, "Retry-After: 1\r\n", "")).await;
+    let (transport, _) = connect(&server);
+    let request = tokio::time::timeout(Duration::from_millis(200), transport.request(outgoing(5, "slow")));
+    assert!(request.await.is_err());
+    transport.close(CloseMode::Fast, over()).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(server.count("POST"), 1);
+    let shared = Arc::downgrade(&transport.shared);
+    drop(transport);
+    until(|| shared.strong_count() == 0).await;
+}
