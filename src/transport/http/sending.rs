@@ -148,9 +148,11 @@ impl Shared {
         }
     }
 
-    /// Follows redirects hop by hop; `whole` says that a permanent one moves the whole server.
+    /// Follows redirects hop by hop. `whole` says that a permanent one moves the whole server: only where it is a POST
+    /// that moved, and every hop before it was for good (RFC 9110 §15.4).
     async fn follow(&self, request: &Request, whole: bool) -> Result<Response, McpError> {
         let mut url = request.url.clone();
+        let mut for_good = whole && request.method == Method::POST;
         for _ in 0..=MOST_HOPS {
             let response = self.network.send(Request { url: url.clone(), ..request.clone() }).await?;
             let status = response.status();
@@ -161,7 +163,8 @@ impl Shared {
                 Next::Follow(target) => {
                     let passed = self.gate.check(&target);
                     passed.map_err(|error| error.with(|facts| facts.delivered = Some(Delivery::Refused)))?;
-                    if whole && matches!(status.as_u16(), 301 | 308) {
+                    for_good &= matches!(status.as_u16(), 301 | 308);
+                    if for_good {
                         write(&self.url).clone_from(&target);
                     }
                     url = target;

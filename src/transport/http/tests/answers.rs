@@ -201,6 +201,31 @@ async fn http_03_redirects_stay_on_the_origin_and_keep_the_post() {
 }
 
 #[tokio::test]
+async fn http_03_only_a_post_that_moved_for_good_moves_the_server() {
+    let server = Server::start(|seen| match (seen.method.as_str(), seen.path.as_str()) {
+        ("GET", "/mcp") => answer(308, "Location: /events\r\n", ""),
+        ("GET", _) => answer(405, "", ""),
+        (_, "/mcp") if seen.asks("first") => answer(301, "Location: /a\r\n", ""),
+        (_, "/mcp") => answer(307, "Location: /a\r\n", ""),
+        (_, "/a") => answer(308, "Location: /b\r\n", ""),
+        _ => json(&result(seen.id(), "{}")),
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    shake(&transport).await;
+    until(|| server.seen().iter().any(|seen| seen.path == "/events")).await;
+    let paths = |method: &str| {
+        let seen = server.seen().into_iter().filter(|seen| seen.asks(method));
+        seen.map(|seen| seen.path).collect::<Vec<_>>()
+    };
+    ask(&transport, 1, "tools/list").await.unwrap();
+    assert_eq!(paths("tools/list"), ["/mcp", "/a", "/b"], "307, then 308; and a GET that moved");
+    ask(&transport, 2, "first").await.unwrap();
+    ask(&transport, 3, "second").await.unwrap();
+    assert_eq!(paths("second"), ["/b"], "301, then 308");
+}
+
+#[tokio::test]
 async fn b_109_cookies_are_not_kept() {
     let server = Server::start(|seen| {
         answer(200, "Content-Type: application/json\r\nSet-Cookie: a=b\r\n", &result(seen.id(), "{}"))
