@@ -98,14 +98,14 @@ impl Shared {
         patience: Patience,
     ) -> Result<Response, McpError> {
         let (whole, due) = (message.url.is_none(), message.due);
-        let mut request = Request {
+        let request = Request {
             url: message.url.unwrap_or_else(|| self.url()),
             method: message.method,
             headers: message.headers,
             body: message.body.map(Bytes::from).unwrap_or_default(),
         };
         self.pause.over().await;
-        let response = self.send_authorized(&mut request, whole, due).await?;
+        let response = self.send_authorized(&request, whole, due).await?;
         let status = response.status().as_u16();
         if patience == Patience::None || !matches!(status, 429 | 503) {
             return Ok(response);
@@ -118,23 +118,25 @@ impl Shared {
         }
         drop(response);
         self.pause.over().await;
-        self.send_authorized(&mut request, whole, due).await
+        self.send_authorized(&request, whole, due).await
     }
 
     /// Sends a request with what proves who we are; one that the server refused for it is sent again where that could
     /// be mended silently (mcp:AUTH-08).
     async fn send_authorized(
         &self,
-        request: &mut Request,
+        request: &Request,
         whole: bool,
         due: Option<Duration>,
     ) -> Result<Response, McpError> {
         let mut attempt = self.authorizers.attempt();
         loop {
+            // Each try starts from the message's own headers: what is presented no more is sent no more (OAU-04).
+            let mut request = request.clone();
             for (name, value) in &attempt.headers(request.method.as_str(), &request.url).await? {
                 request.headers.insert(name, value.clone());
             }
-            let followed = self.follow(request, whole);
+            let followed = self.follow(&request, whole);
             let response = match due {
                 Some(limit) => {
                     let answered = tokio::time::timeout(limit, followed).await;

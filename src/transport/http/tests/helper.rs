@@ -8,13 +8,15 @@ use crate::transport::stdio::Inherit;
 
 /// A helper that counts its runs in a file: `Bearer token-1`, `Bearer token-2`, …, at most `most`.
 fn counting(name: &str, most: u32) -> Arc<HeadersHelper> {
+    let given = "printf '{\"authorization\":\"Bearer token-%d\",\"X-Own\":\"given\"}' $n";
+    running(name, &format!("[ $n -gt {most} ] && n={most}; {given}"))
+}
+
+/// A helper that runs a script with `n`, the number of the run.
+fn running(name: &str, script: &str) -> Arc<HeadersHelper> {
     let file = std::env::temp_dir().join(format!("switchboard-{name}-{}", std::process::id()));
     let _ = std::fs::remove_file(&file);
-    let script = format!(
-        "echo x >> {0}; n=$(wc -l < {0}); [ $n -gt {most} ] && n={most}; \
-         printf '{{\"authorization\":\"Bearer token-%d\",\"X-Own\":\"given\"}}' $n",
-        file.display()
-    );
+    let script = format!("echo x >> {0}; n=$(wc -l < {0}); {script}", file.display());
     let vars = std::collections::BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
     Arc::new(HeadersHelper::new(HelperRecipe {
         server: "s".into(),
@@ -73,4 +75,23 @@ async fn oau_04_a_second_refusal_is_the_answer_and_shows_no_secret() {
         let error = ask(&transport, 1, "initialize").await.unwrap_err();
         assert_eq!((error.code(), server.count("POST")), (code, 3));
     }
+}
+
+#[tokio::test]
+async fn oau_04_headers_that_are_given_no_more_are_sent_no_more() {
+    let server = Server::start(|seen| match seen.header("x-second") {
+        Some(_) => json(&result(seen.id(), "{}")),
+        None => answer(401, "", ""),
+    })
+    .await;
+    let script =
+        "[ $n = 1 ] && echo '{\"X-First\":\"1\",\"X-Own\":\"given\"}' || echo '{\"X-Second\":\"2\"}'";
+    let transport = with(&server, running("fewer", script));
+    assert_eq!(ask(&transport, 1, "initialize").await.unwrap(), "{}");
+    let sent = |nth: usize| {
+        let seen = &server.seen()[nth];
+        ["x-first", "x-second", "x-own"].map(|name| seen.header(name).map(str::to_owned))
+    };
+    assert_eq!(sent(0), [Some("1".to_owned()), None, Some("given".to_owned())]);
+    assert_eq!(sent(1), [None, Some("2".to_owned()), Some("own-secret".to_owned())]);
 }
