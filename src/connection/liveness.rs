@@ -55,6 +55,12 @@ pub(super) async fn probe(shared: Arc<Shared>, live: Live, silence_counts: bool)
     let busy = was_busy || live.client.is_busy();
     match outcome {
         Err(error) if error.code() == ErrorCode::Timeout && busy && !silence_counts => Ok(()),
+        // It was answered, if only with the wish to be left alone: now it waits here.
+        Err(error)
+            if error.code() == ErrorCode::Timeout && live.client.transport().paused_until().is_some() =>
+        {
+            Ok(())
+        }
         Err(error) if error.code() == ErrorCode::Timeout => Err(McpError::new(
             ErrorCode::ConnectionLost,
             format!("the server did not answer a ping within {} ms", patience.as_millis()),

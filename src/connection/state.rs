@@ -259,6 +259,7 @@ fn lost(
 fn open_circuit(trips: u32, error: McpError, now: Instant) -> State {
     let (first, longest) = CIRCUIT_PAUSES;
     let pause = first.saturating_mul(1 << trips.saturating_sub(1).min(10)).min(longest);
+    let pause = at_least_asked(pause, &error);
     let error = if error.code() == ErrorCode::CircuitOpen { error } else { tripped(error) };
     State::Failed { error, retry_at: now + pause, trips }
 }
@@ -276,13 +277,20 @@ fn retry(tries: u32, error: McpError, now: Instant, backoff: Backoff, jitter: f6
             // What the server asks for counts, but never makes failures cheap (SSE-02).
             let delay = match error.facts().retry_after {
                 Some(asked) if tries <= 1 => asked.max(SHORTEST_RETRY),
-                Some(asked) => asked.max(own),
-                None => own,
+                _ => at_least_asked(own, &error),
             };
             State::Waiting { tries, until: now + delay, error }
         }
-        None => State::Failed { error: exhausted(tries, error), retry_at: now + FAILED_RETRY, trips: 0 },
+        None => {
+            let retry_at = now + at_least_asked(FAILED_RETRY, &error);
+            State::Failed { error: exhausted(tries, error), retry_at, trips: 0 }
+        }
     }
+}
+
+/// A pause of ours, or the longer one that a busy server asks for (F-047).
+fn at_least_asked(own: Duration, error: &McpError) -> Duration {
+    error.facts().retry_after.map_or(own, |asked| asked.max(own))
 }
 
 fn exhausted(tries: u32, error: McpError) -> McpError {

@@ -295,7 +295,12 @@ impl Supervisor {
     /// Asks now; `silence_counts` also of a server that is at work.
     fn probe(&mut self, silence_counts: bool) {
         let Some(live) = self.live.clone().filter(|_| self.probe.is_none()) else { return };
-        self.not_before = Instant::now();
+        // A server that wants to be left alone is: a ping would wait with everything else, and its clock run (F-047).
+        let paused = live.client.transport().paused_until();
+        self.not_before = paused.unwrap_or_else(Instant::now);
+        if paused.is_some() {
+            return;
+        }
         let generation = live.generation;
         let task = tokio::spawn(liveness::probe(Arc::clone(&self.shared), live, silence_counts));
         self.probe = Some(Probe { task, generation });

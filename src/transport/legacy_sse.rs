@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use url::Url;
 
 use super::connector::client::{Response, place};
@@ -299,6 +300,10 @@ impl Transport for SseTransport {
 
     fn phase(&self) -> Option<Phase> {
         self.poster.shared.phase()
+    }
+
+    fn paused_until(&self) -> Option<Instant> {
+        self.poster.shared.paused_until()
     }
 
     fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {

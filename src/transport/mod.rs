@@ -22,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use stdio::CloseMode;
+use tokio::time::Instant;
 
 use crate::error::{ExitFact, McpError, Phase};
 use crate::jsonrpc::{Answer, Incoming, RawText, RpcError};
@@ -105,6 +106,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     }
     /// HTTP status of the last answer.
     fn last_status(&self) -> Option<u16> {
+        None
+    }
+    /// Until when a busy server wants to be left alone (F-047): what is sent meanwhile waits.
+    fn paused_until(&self) -> Option<Instant> {
         None
     }
     /// Has a person log in after a request was refused with `cause` (OAU-02); fails with `cause` where nobody can.

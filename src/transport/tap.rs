@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::stdio::ServerProcess;
 use super::{BoxFuture, CloseMode, Evidence, Outgoing, Receiver, RequestFailure, Transport};
 use crate::error::{McpError, Phase};
@@ -166,6 +168,10 @@ impl Transport for TappedTransport {
 
     fn last_status(&self) -> Option<u16> {
         self.inner.last_status()
+    }
+
+    fn paused_until(&self) -> Option<Instant> {
+        self.inner.paused_until()
     }
 
     fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {

@@ -264,6 +264,24 @@ fn sse_02_the_pause_a_server_asks_for_counts_once() {
 }
 
 #[test]
+fn f_047_a_busy_server_is_left_alone_as_long_as_it_asks_for() {
+    let now = Instant::now();
+    let busy = || error().with(|facts| facts.retry_after = Some(Duration::from_secs(60)));
+    let failed = |tries| {
+        go(State::Opening { tries, trips: 0 }, Event::OpenFailed(FailureKind::Passing, busy()), now).0
+    };
+    for tries in 1..=5 {
+        let State::Waiting { until, .. } = failed(tries) else { panic!("{tries}") };
+        assert_eq!(until - now, Duration::from_secs(60), "{tries}");
+    }
+    let State::Failed { retry_at, .. } = failed(6) else { panic!() };
+    assert_eq!(retry_at - now, Duration::from_secs(60));
+    let ready = State::Ready { since: now, tries: 1, trips: 0 };
+    let State::Failed { retry_at, .. } = go(ready, Event::Tripped(busy()), now).0 else { panic!() };
+    assert_eq!(retry_at - now, Duration::from_secs(60));
+}
+
+#[test]
 fn cal_01_a_forgotten_session_is_renewed_at_once_but_not_for_ever() {
     let now = Instant::now();
     let forgotten = || Event::Lost(McpError::new(ErrorCode::SessionExpired, ""));

@@ -1,6 +1,7 @@
 //! What an HTTP answer that is not the expected one means (HTTP-03, E19). Pure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderMap, WWW_AUTHENTICATE};
@@ -55,6 +56,8 @@ pub struct Refusal<'a> {
     pub headers: &'a HeaderMap,
     /// Beginning of the body.
     pub body: &'a [u8],
+    /// How long the server wants to be left alone, where it is busy and says so.
+    pub pause: Option<Duration>,
     /// Whether the request named a session.
     pub in_session: bool,
 }
@@ -73,6 +76,7 @@ pub fn refused(refusal: &Refusal<'_>) -> McpError {
         facts.status = Some(status.as_u16());
         facts.first_bytes = kept(refusal.body);
         facts.delivered = Some(delivery(status));
+        facts.retry_after = refusal.pause;
     })
 }
 
@@ -218,7 +222,8 @@ mod tests {
         }
         let status = StatusCode::from_u16(status).unwrap();
         let body = body.as_bytes();
-        refused(&Refusal { asked: "POST http://a/mcp", status, headers: &headers, body, in_session })
+        let asked = "POST http://a/mcp";
+        refused(&Refusal { asked, status, headers: &headers, body, pause: None, in_session })
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::answer::{self, Content};
+use super::sending::asked_pause;
 use super::stream::EventReader;
 use crate::jsonrpc::{Incoming, read};
 use crate::runtime::{self, lock};
@@ -34,6 +35,8 @@ struct Position {
     known: bool,
     last_id: Vec<u8>,
     retry: Option<Duration>,
+    /// How long a busy server wants to be left alone. This stream alone waits for that: calls do not depend on it (E5).
+    busy: Option<Duration>,
 }
 
 impl Shared {
@@ -75,7 +78,8 @@ impl Shared {
                 // What the server asks for counts, but never makes failures cheap.
                 position.retry.map_or(own, |asked| if short_lived > 1 { asked.max(own) } else { asked })
             };
-            tokio::time::sleep(delay).await;
+            let busy = position.busy.take().unwrap_or_default();
+            tokio::time::sleep(delay.max(busy)).await;
         }
     }
 
@@ -94,6 +98,7 @@ impl Shared {
             return End::Missing;
         }
         if !status.is_success() {
+            position.busy = asked_pause(&response);
             return End::Broken;
         }
         if answer::content(response.headers()) != Content::Events {

@@ -428,6 +428,10 @@ impl Transport for HttpTransport {
         self.shared.phase()
     }
 
+    fn paused_until(&self) -> Option<Instant> {
+        self.shared.paused_until()
+    }
+
     fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
         self.shared.log_in(cause)
     }

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+use http::StatusCode;
 use http::header::{HeaderMap, RETRY_AFTER};
 use tokio::time::Instant;
 
@@ -10,6 +11,11 @@ use crate::runtime::lock;
 
 /// Longest pause a server may ask for.
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// Whether a status says that the server is too busy for a request, which it did not process.
+pub fn is_busy(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 503)
+}
 
 /// The pause that a busy server asks for: seconds, or a date. `None` where it names none that can be read.
 pub fn read(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {

@@ -106,12 +106,10 @@ impl Shared {
         };
         self.pause.over().await;
         let response = self.send_authorized(&request, whole, due).await?;
-        let status = response.status().as_u16();
-        if patience == Patience::None || !matches!(status, 429 | 503) {
+        if patience == Patience::None || !pause::is_busy(response.status()) {
             return Ok(response);
         }
-        let asked = pause::read(response.headers(), SystemTime::now());
-        let length = asked.unwrap_or_else(|| BUSY.mul_f64(1.0 + 0.25 * random_jitter()));
+        let length = asked_pause(&response).unwrap_or_else(|| BUSY.mul_f64(1.0 + 0.25 * random_jitter()));
         self.pause.extend(length);
         if patience == Patience::Handshake && length > HANDSHAKE_PAUSE {
             return Ok(response);
@@ -234,6 +232,7 @@ impl Shared {
             status: response.status(),
             headers: response.headers(),
             body: &hidden,
+            pause: asked_pause(response),
             in_session,
         })
     }
@@ -247,6 +246,12 @@ impl Shared {
         // 405 is fine, and so is everything else: nobody can do anything about it.
         let _ = self.deliver(Message::new(Method::DELETE, map), Patience::None).await;
     }
+}
+
+/// How long a busy server wants to be left alone, where it says so.
+pub(super) fn asked_pause(response: &Response) -> Option<Duration> {
+    let asked = || pause::read(response.headers(), SystemTime::now());
+    pause::is_busy(response.status()).then(asked).flatten()
 }
 
 /// What was asked, for people.

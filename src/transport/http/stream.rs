@@ -170,6 +170,10 @@ impl Exchange<'_> {
             }
             let error = self.shared.refusal(&mut response, self.in_session).await;
             error.message().clone_into(&mut why);
+            // A pause that is asked for is everybody's; it goes before the next try (F-047).
+            if let Some(length) = error.facts().retry_after {
+                self.shared.pause.extend(length);
+            }
             if error.code() == ErrorCode::SessionExpired {
                 // The request itself had been taken.
                 let lost = error.with(|facts| facts.delivered = Some(Delivery::Unknown));

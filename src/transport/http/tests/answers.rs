@@ -175,6 +175,20 @@ async fn http_03_a_busy_server_is_asked_once_more_after_one_shared_pause() {
     assert_eq!(server.count("POST"), 2);
 }
 
+#[tokio::test]
+async fn f_047_a_refused_handshake_tells_when_to_come_again() {
+    for (status, expected) in [(503, Some(60)), (429, Some(60)), (500, None)] {
+        let server = Server::start(move |_| answer(status, "Retry-After: 60\r\n", "")).await;
+        for method in ["initialize", "server/discover"] {
+            let (transport, _) = connect(&server);
+            let error = ask(&transport, 0, method).await.unwrap_err();
+            assert_eq!(error.facts().retry_after, expected.map(Duration::from_secs), "{status} {method}");
+            assert_eq!(transport.paused_until().is_some(), expected.is_some());
+        }
+        assert_eq!(server.count("POST"), 2, "{status}: not sooner");
+    }
+}
+
 /// mcp:HTTPL-26
 #[tokio::test]
 async fn http_03_redirects_stay_on_the_origin_and_keep_the_post() {

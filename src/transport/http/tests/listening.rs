@@ -65,6 +65,23 @@ async fn e10_e5_polite_ends_do_not_make_an_endless_loop() {
     assert!(lock(&heard.closed).is_empty(), "E5");
 }
 
+#[tokio::test]
+async fn f_047_a_busy_stream_waits_as_long_as_it_is_asked_to_and_calls_do_not() {
+    let server = Server::start(|seen| match seen.method.as_str() {
+        "GET" => answer(503, "Retry-After: 1\r\n", ""),
+        _ => post_only(seen.id()),
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    shake(&transport).await;
+    until(|| server.count("GET") == 1).await;
+    let started = std::time::Instant::now();
+    assert_eq!(ask(&transport, 1, "tools/list").await.unwrap(), "{}");
+    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    until(|| server.count("GET") == 2).await;
+    assert!(started.elapsed() > Duration::from_millis(800), "{:?}", started.elapsed());
+}
+
 /// mcp:HTTPL-21
 #[tokio::test]
 async fn httpl_21_a_server_that_has_its_clients_poll_is_polled_on() {

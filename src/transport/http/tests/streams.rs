@@ -69,6 +69,29 @@ async fn http_02_a_cut_call_goes_on_after_the_last_event() {
     assert_eq!(server.count("POST"), 1, "the call itself is not repeated");
 }
 
+#[tokio::test]
+async fn f_047_the_pause_before_a_call_goes_on_is_that_of_the_server_and_everybodys() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let server = Server::start(move |seen| match (seen.method.as_str(), seen.asks("other")) {
+        ("GET", _) if tries.fetch_add(1, Ordering::SeqCst) == 0 => answer(503, "Retry-After: 1\r\n", ""),
+        ("GET", _) => vec![stream_head(), event(&result(1, "{}")), Step::Hang],
+        (_, true) => json(&result(seen.id(), "{}")),
+        _ => vec![stream_head(), bytes("id: e1\nretry: 1\ndata:\n\n"), Step::Close],
+    })
+    .await;
+    let (transport, _) = connect(&server);
+    let started = std::time::Instant::now();
+    let other = async {
+        until(|| transport.paused_until().is_some()).await;
+        ask(&transport, 2, "other").await.map(|_| started.elapsed())
+    };
+    let (call, other) = tokio::join!(ask(&transport, 1, "tools/call"), other);
+    assert_eq!(call.unwrap(), "{}");
+    assert_eq!(server.count("GET"), 2);
+    let second = Duration::from_millis(900);
+    assert!(started.elapsed() > second && other.unwrap() > second);
+}
+
 /// mcp:HTTPL-23
 #[tokio::test]
 async fn httpl_23_resuming_is_bounded_and_never_hangs() {
