@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use crate::deadline::Deadline;
-use crate::error::{ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError};
 use crate::jsonrpc::RawText;
 use crate::transport::{RequestFailure, Transport};
 
@@ -42,8 +42,12 @@ impl Logins {
         }
     }
 
-    /// A token that was refused right after the login that gave it is not asked for once more.
+    /// A token that was refused right after the login that gave it is not asked for once more. What may have run
+    /// is not sent again.
     fn may_help(&self, error: &McpError) -> bool {
+        if error.facts().delivered == Some(Delivery::Unknown) {
+            return false;
+        }
         match error.code() {
             ErrorCode::AuthRequired => self.done == 0,
             ErrorCode::AuthScopeInsufficient => self.done < MOST_LOGINS,

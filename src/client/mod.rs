@@ -197,7 +197,8 @@ impl Client {
     }
 
     async fn send_once(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
-        let outgoing = self.outgoing(request.method, params);
+        let deadline = Some(Arc::clone(request.deadline));
+        let outgoing = Outgoing { deadline, ..self.outgoing(request.method, params) };
         let watched = self.tables.progress.watch(outgoing.id, request);
         if let Some(tally) = request.tally {
             tally.sent(outgoing.frame.len());
@@ -234,12 +235,12 @@ impl Client {
         let mut mirrored = Mirrored { method: method.to_owned(), ..Mirrored::default() };
         if self.era() == Era::Legacy {
             let frame = write::request(id, method, params);
-            return Outgoing { id, frame, cancellable: true, mirrored };
+            return Outgoing { id, frame, cancellable: true, mirrored, deadline: None };
         }
         mirrored.version = Some(self.negotiated.version);
         self.mirror(method, params, &mut mirrored);
         let frame = write::enveloped_request(id, method, params, &read(&self.envelope));
-        Outgoing { id, frame, cancellable: true, mirrored }
+        Outgoing { id, frame, cancellable: true, mirrored, deadline: None }
     }
 
     /// What headers repeat of the parameters (mcp:HDR-04, 08, TASK-16); every way to send a request comes by here (HDR-25).
@@ -301,7 +302,8 @@ impl Client {
             Era::Legacy => {
                 let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                 let mirrored = Mirrored { method: "ping".to_owned(), ..Mirrored::default() };
-                Outgoing { id, frame: write::plain_request(id, "ping", None), cancellable: true, mirrored }
+                let frame = write::plain_request(id, "ping", None);
+                Outgoing { id, frame, cancellable: true, mirrored, deadline: None }
             }
         };
         tokio::select! {

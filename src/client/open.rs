@@ -251,7 +251,7 @@ impl Talk<'_> {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
             let frame = write::enveloped_request(id, "server/discover", &Params::default(), &envelope);
             let mirrored = Mirrored { version: Some(version), ..mirrored("server/discover") };
-            let request = Outgoing { id, frame, cancellable: false, mirrored };
+            let request = Outgoing { id, frame, mirrored, ..Outgoing::default() };
             let reply = tokio::select! {
                 biased;
                 reply = self.opening.transport.request(request) => reply,
@@ -308,7 +308,7 @@ impl Talk<'_> {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
             let frame = write::plain_request(id, "initialize", Some(&params));
             // Never cancelled: a server that does not answer is closed instead (mcp:LIFE-09).
-            let request = Outgoing { id, frame, cancellable: false, mirrored: mirrored("initialize") };
+            let request = Outgoing { id, frame, mirrored: mirrored("initialize"), ..Outgoing::default() };
             let answer = tokio::select! {
                 biased;
                 answer = transport.request(request) => answer,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub use stdio::CloseMode;
 use tokio::time::Instant;
 
+use crate::deadline::Deadline;
 use crate::error::{ExitFact, McpError, Phase};
 use crate::jsonrpc::{Answer, Incoming, RawText, RpcError};
 use crate::protocol::version::ProtocolVersion;
@@ -51,6 +52,9 @@ pub struct Outgoing {
     pub cancellable: bool,
     /// What transports with headers mirror (mcp:HDR-*); others ignore it.
     pub mirrored: Mirrored,
+    /// Its clocks, for a transport that has a person log in once the request is with the server: they stand still
+    /// meanwhile (PRO-06).
+    pub deadline: Option<Arc<Deadline>>,
 }
 
 /// Parts of a request that some transports repeat outside of the frame.

@@ -1,5 +1,7 @@
 //! One request and its answer: JSON, or a stream that ends for us with the answer (HTTP-01, E8).
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use http::header::HeaderMap;
 
@@ -8,6 +10,7 @@ use super::response_body::{self, End};
 use super::sending::{self, ERROR_BODY, Message, Patience};
 use super::session_id::SessionId;
 use super::{Reply, Shared, headers};
+use crate::deadline::Deadline;
 use crate::error::{Delivery, ErrorCode, McpError};
 use crate::jsonrpc::{Answer, Incoming, RpcError, read};
 use crate::protocol::version::{Era, ProtocolVersion};
@@ -28,6 +31,7 @@ pub(super) struct Exchange<'a> {
     pub(super) version: Option<ProtocolVersion>,
     pub(super) in_session: bool,
     opens_session: bool,
+    pub(super) deadline: Option<Arc<Deadline>>,
 }
 
 /// An answer, and the stream it came in where that goes on.
@@ -45,7 +49,8 @@ pub(super) async fn run(shared: &Shared, request: Outgoing, version: Option<Prot
     }
     let handshake = opens_session || request.mirrored.method == "server/discover";
     let patience = if handshake { Patience::Handshake } else { Patience::Full };
-    let exchange = Exchange { shared, id: request.id, version, in_session, opens_session };
+    let (id, deadline) = (request.id, request.deadline);
+    let exchange = Exchange { shared, id, version, in_session, opens_session, deadline };
     exchange.run(map, request.frame, patience).await
 }
 

@@ -93,7 +93,8 @@ impl Shared {
             self.expire(&answer::session_expired());
             return End::Missing;
         }
-        if status.is_client_error() && status.as_u16() != 429 {
+        // A login that is wanted says nothing about the stream (E4); one for a call serves it, too.
+        if status.is_client_error() && !matches!(status.as_u16(), 401 | 403 | 429) {
             // 405 is the usual answer; whatever is wrong with the rest shows with the next request.
             return End::Missing;
         }

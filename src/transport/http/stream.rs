@@ -95,25 +95,34 @@ impl EventReader {
     }
 }
 
+/// How the resuming of a call's stream has gone so far.
+#[derive(Default)]
+struct Resumption {
+    /// Tries that brought nothing.
+    tries: u32,
+    /// Whether a person has logged in for it.
+    logged_in: bool,
+}
+
 impl Exchange<'_> {
     /// Reads until the answer has come, over as many streams as that takes.
     pub(super) async fn follow_stream(&self, response: Response) -> Outcome {
         let mut reader = EventReader::new(response, self.shared.limits.message, b"");
-        let mut tries = 0;
+        let mut so_far = Resumption::default();
         let mut noise = None;
         loop {
             let began_at = reader.last_id().to_vec();
             while let Some(event) = reader.next().await {
-                tries = 0;
+                so_far.tries = 0;
                 if let Some(reply) = self.take_event(event, &mut noise) {
                     return (reply, Some(reader.into_response()));
                 }
             }
             // A server that has its clients poll gives a new id each time, and ends the stream (mcp:HTTPL-21).
             if reader.last_id() != began_at {
-                tries = 0;
+                so_far.tries = 0;
             }
-            match self.resume(&reader, &mut tries).await {
+            match self.resume(&reader, &mut so_far).await {
                 Ok(next) => reader = next,
                 Err(error) => return (Err(with_noise(error, noise)), None),
             }
@@ -145,46 +154,64 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks for the rest of a stream that was cut. `tries` counts those that brought nothing.
-    async fn resume(&self, reader: &EventReader, tries: &mut u32) -> Result<EventReader, RequestFailure> {
-        let last_id = reader.last_id();
-        if self.is_modern() || last_id.is_empty() {
+    /// Asks for the rest of a stream that was cut.
+    async fn resume(
+        &self,
+        reader: &EventReader,
+        so_far: &mut Resumption,
+    ) -> Result<EventReader, RequestFailure> {
+        if self.is_modern() || reader.last_id().is_empty() {
             return Err(cut(&format!("the stream ended before the answer came{}", reader.why())));
         }
         let mut why = format!("it ended without an answer{}", reader.why());
-        while *tries < self.shared.limits.retries {
-            *tries += 1;
-            let delay = reader.retry().unwrap_or_else(|| self.shared.limits.delay(*tries));
+        while so_far.tries < self.shared.limits.retries {
+            so_far.tries += 1;
+            let delay = reader.retry().unwrap_or_else(|| self.shared.limits.delay(so_far.tries));
             tokio::time::sleep(delay.max(SHORTEST_DELAY)).await;
-            let delivered = self.shared.open_stream(last_id).await;
-            let mut response = match delivered {
-                Ok(response) => response,
-                Err(error) => {
-                    error.message().clone_into(&mut why);
-                    continue;
-                }
+            let error = match self.ask_for_rest(reader).await {
+                Ok(rest) => return Ok(rest),
+                Err(error) => error,
             };
-            let status = response.status();
-            if status.is_success() && answer::content(response.headers()) == Content::Events {
-                return Ok(EventReader::resumed(response, self.shared.limits.message, reader));
-            }
-            let error = self.shared.refusal(&mut response, self.in_session).await;
             error.message().clone_into(&mut why);
             // A pause that is asked for is everybody's; it goes before the next try (F-047).
             if let Some(length) = error.facts().retry_after {
                 self.shared.pause.extend(length);
             }
-            if error.code() == ErrorCode::SessionExpired {
-                // The request itself had been taken.
-                let lost = error.with(|facts| facts.delivered = Some(Delivery::Unknown));
-                return Err(RequestFailure::Transport(lost));
-            }
-            if !status.is_server_error() && status.as_u16() != 429 {
-                break;
+            match (error.code(), error.facts().status) {
+                (ErrorCode::AuthRequired | ErrorCode::AuthScopeInsufficient, _) if !so_far.logged_in => {
+                    self.log_in(error).await?;
+                    *so_far = Resumption { tries: 0, logged_in: true };
+                }
+                (
+                    ErrorCode::AuthRequired | ErrorCode::AuthScopeInsufficient | ErrorCode::SessionExpired,
+                    _,
+                ) => return Err(taken(error)),
+                (_, Some(status)) if status < 500 && status != 429 => break,
+                _ => {}
             }
         }
         Err(cut(&format!("the stream ended before the answer came and could not be resumed: {why}")))
     }
+
+    async fn ask_for_rest(&self, before: &EventReader) -> Result<EventReader, McpError> {
+        let mut response = self.shared.open_stream(before.last_id()).await?;
+        if response.status().is_success() && answer::content(response.headers()) == Content::Events {
+            return Ok(EventReader::resumed(response, self.shared.limits.message, before));
+        }
+        Err(self.shared.refusal(&mut response, self.in_session).await)
+    }
+
+    /// Has a person log in for the rest of the stream: the request itself is with the server and is not sent again
+    /// (mcp:AUTH-08).
+    async fn log_in(&self, cause: McpError) -> Result<(), RequestFailure> {
+        let _held = self.deadline.as_ref().map(|deadline| deadline.hold());
+        self.shared.log_in(cause).await.map_err(taken)
+    }
+}
+
+/// The failure of a request that the server had taken.
+fn taken(error: McpError) -> RequestFailure {
+    RequestFailure::Transport(error.with(|facts| facts.delivered = Some(Delivery::Unknown)))
 }
 
 fn cut(message: &str) -> RequestFailure {

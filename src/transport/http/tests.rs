@@ -94,6 +94,7 @@ pub(crate) fn outgoing(id: u64, method: &str) -> Outgoing {
         frame: frames::plain_request(id, method, Some("{}")),
         cancellable: method != "initialize",
         mirrored: Mirrored { method: method.to_owned(), ..Mirrored::default() },
+        deadline: None,
     }
 }
 

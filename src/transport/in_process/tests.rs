@@ -1,7 +1,6 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::transport::Mirrored;
 
 #[derive(Default)]
 struct Desk {
@@ -58,7 +57,7 @@ fn scene() -> Scene {
 }
 
 fn outgoing(id: u64) -> Outgoing {
-    Outgoing { id, frame: format!("{{\"id\":{id}}}"), cancellable: true, mirrored: Mirrored::default() }
+    Outgoing { id, frame: format!("{{\"id\":{id}}}"), cancellable: true, ..Outgoing::default() }
 }
 
 fn code(reply: Result<RawText, RequestFailure>) -> ErrorCode {

@@ -6,7 +6,6 @@ use tokio_tungstenite::accept_async;
 
 use super::*;
 use crate::environment::Platform;
-use crate::transport::Mirrored;
 
 #[derive(Default)]
 struct Ear {
@@ -48,7 +47,7 @@ fn start(recipe: WebSocketRecipe) -> (Arc<WebSocketTransport>, Arc<Ear>) {
 
 fn ping(id: u64) -> Outgoing {
     let frame = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
-    Outgoing { id, frame, cancellable: true, mirrored: Mirrored::default() }
+    Outgoing { id, frame, cancellable: true, ..Outgoing::default() }
 }
 
 fn code(reply: Result<RawText, RequestFailure>) -> ErrorCode {

@@ -9,7 +9,7 @@ fn post_only(id: u64) -> Vec<Step> {
 
 #[tokio::test]
 async fn e4_a_server_without_the_stream_is_a_whole_server() {
-    for status in [400, 404, 405, 406, 401, 403, 410] {
+    for status in [400, 404, 405, 406, 410] {
         let server = Server::start(move |seen| match seen.method.as_str() {
             "GET" => answer(status, "", ""),
             _ => post_only(seen.id()),
@@ -21,6 +21,26 @@ async fn e4_a_server_without_the_stream_is_a_whole_server() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(ask(&transport, 1, "tools/list").await.unwrap(), "{}", "{status}");
         assert_eq!(server.count("GET"), 1, "{status}");
+        assert!(lock(&heard.closed).is_empty(), "{status}");
+    }
+}
+
+/// mcp:AUTH-08
+#[tokio::test]
+async fn e4_a_stream_that_wants_a_login_is_asked_for_again() {
+    for status in [401, 403] {
+        let gets = std::sync::atomic::AtomicUsize::new(0);
+        let server = Server::start(move |seen| match seen.method.as_str() {
+            "GET" if gets.fetch_add(1, Ordering::SeqCst) == 0 => answer(status, "", ""),
+            "GET" => {
+                vec![stream_head(), bytes("data: {\"jsonrpc\":\"2.0\",\"method\":\"one\"}\n\n"), Step::Hang]
+            }
+            _ => post_only(seen.id()),
+        })
+        .await;
+        let (transport, heard) = connect(&server);
+        shake(&transport).await;
+        until(|| *lock(&heard.messages) == ["one"]).await;
         assert!(lock(&heard.closed).is_empty(), "{status}");
     }
 }

@@ -4,6 +4,9 @@ use std::sync::atomic::AtomicUsize;
 
 use super::server::{Step, answer, bytes, json, result, stream_head};
 use super::*;
+use crate::deadline::{Deadline, Limits};
+use crate::error::TimeoutKind;
+use crate::transport::authorizer::{AuthRefusal, Authorizer, Mending, Presented};
 
 fn event(text: &str) -> Step {
     bytes(&format!("data: {text}\n\n"))
@@ -90,6 +93,73 @@ async fn f_047_the_pause_before_a_call_goes_on_is_that_of_the_server_and_everybo
     assert_eq!(server.count("GET"), 2);
     let second = Duration::from_millis(900);
     assert!(started.elapsed() > second && other.unwrap() > second);
+}
+
+/// Whoever can log in: one person, who takes a while.
+#[derive(Debug)]
+struct Person {
+    agrees: bool,
+    asked: AtomicUsize,
+}
+
+impl Authorizer for Person {
+    fn present<'a>(&'a self, _: &'a str, _: &'a Url) -> BoxFuture<'a, Result<Presented, McpError>> {
+        Box::pin(async { Ok(Presented::default()) })
+    }
+    fn refused<'a>(
+        &'a self,
+        _: &'a Presented,
+        _: &'a AuthRefusal,
+    ) -> BoxFuture<'a, Result<Mending, McpError>> {
+        Box::pin(async { Ok(Mending::Nothing) })
+    }
+    fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            if self.agrees { Ok(()) } else { Err(cause) }
+        })
+    }
+    fn redactor(&self) -> crate::secret::Redactor {
+        crate::secret::Redactor::default()
+    }
+}
+
+/// mcp:AUTH-08
+#[tokio::test]
+async fn oau_02_the_rest_of_a_call_is_worth_one_login() {
+    for (agrees, refusals, ends_well) in [(true, 1, true), (true, 2, false), (false, 1, false)] {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let server = Server::start(move |seen| match seen.method.as_str() {
+            "GET" if tries.fetch_add(1, Ordering::SeqCst) < refusals => answer(401, "", ""),
+            "GET" => vec![stream_head(), event(&result(1, "{}")), Step::Hang],
+            _ => vec![stream_head(), bytes("id: e1\nretry: 1\ndata:\n\n"), Step::Close],
+        })
+        .await;
+        let person = Arc::new(Person { agrees, asked: AtomicUsize::new(0) });
+        let authorizers = Authorizers::new([Arc::clone(&person) as Arc<dyn Authorizer>]);
+        let recipe = HttpRecipe { authorizers, ..recipe(&server.url("/mcp")) };
+        let transport = open(recipe, Arc::new(Heard::default())).unwrap();
+        let limits = Limits {
+            idle: Duration::from_millis(1000),
+            total: Duration::from_secs(9),
+            idle_kind: TimeoutKind::Idle,
+        };
+        let clocks = Arc::new(Deadline::start(limits));
+        let call = Outgoing { deadline: Some(Arc::clone(&clocks)), ..outgoing(1, "tools/call") };
+        let outcome = text(transport.request(call).await);
+        assert_eq!(person.asked.load(Ordering::SeqCst), 1);
+        assert_eq!(server.count("POST"), 1, "the call itself is not repeated");
+        if ends_well {
+            assert_eq!(outcome.unwrap(), "{}");
+        } else {
+            let error = outcome.unwrap_err();
+            let facts = (error.code(), error.facts().delivered);
+            assert_eq!(facts, (ErrorCode::AuthRequired, Some(Delivery::Unknown)));
+        }
+        let rest = tokio::time::timeout(Duration::from_millis(50), clocks.expired()).await;
+        assert!(rest.is_err(), "people's time does not count (PRO-06)");
+    }
 }
 
 /// mcp:HTTPL-23
