@@ -9,9 +9,10 @@ use tokio::task::AbortHandle;
 
 use super::Tables;
 use super::input::{CANCEL, Refusal};
+use super::login::Logins;
 use super::own_tasks::{OwnTasks, wanted_ttl};
 use super::progress::Pause;
-use crate::error::McpError;
+use crate::error::{Delivery, McpError};
 use crate::json_scan;
 use crate::jsonrpc::{Incoming, write};
 use crate::protocol::task::{of_task, related_task};
@@ -72,15 +73,62 @@ pub struct Inbound {
     noise: AtomicU64,
     strays: AtomicU64,
     violations: AtomicU64,
+    post: AnswerPost,
     ended: Mutex<bool>,
+}
+
+/// Delivers answers to what the server asks.
+#[derive(Clone)]
+struct AnswerPost {
+    listener: Arc<dyn ServerListener>,
+    tables: Tables,
+    lost: Arc<AtomicU64>,
+}
+
+impl AnswerPost {
+    /// Sends the answer to `method`, logging in where that is asked for. What cannot be delivered is told: whoever waits
+    /// for it at the server waits in vain.
+    ///
+    /// # Errors
+    /// Why it could not be delivered.
+    async fn deliver(&self, transport: &dyn Transport, method: &str, frame: String) -> Result<(), McpError> {
+        let Err(error) = self.send(transport, frame).await else { return Ok(()) };
+        let message = format!("the answer to {} could not be delivered: {}", quoted(method), error.message());
+        // With the conversation everything of it ends, which is told elsewhere.
+        if !self.tables.input.is_over() {
+            report(self.listener.as_ref(), &self.lost, "ANSWER_UNDELIVERED", || message.clone());
+        }
+        let facts = error.facts().clone();
+        Err(McpError::new(error.code(), message).caused_by(error).with(|target| {
+            *target = facts;
+            target.delivered = Some(Delivery::Unknown);
+        }))
+    }
+
+    /// Once more after a login. No clock of the conversation runs meanwhile: a call may wait for the answer.
+    async fn send(&self, transport: &dyn Transport, frame: String) -> Result<(), McpError> {
+        let mut logins = Logins::default();
+        while let Err(error) = transport.send(frame.clone()).await {
+            tokio::select! {
+                biased;
+                outcome = logins.after(transport, error, || self.tables.progress.pause(None)) => outcome?,
+                reason = self.tables.input.ended() => return Err(reason),
+            }
+            self.tables.input.logged_in();
+        }
+        Ok(())
+    }
 }
 
 impl Inbound {
     /// A door to `listener`.
     pub fn new(listener: Arc<dyn ServerListener>, tables: Tables) -> Self {
+        let post =
+            AnswerPost { listener: Arc::clone(&listener), tables: tables.clone(), lost: Arc::default() };
         Self {
             listener,
             tables,
+            post,
             questions: Questions::default(),
             own_tasks: Arc::default(),
             stateless: AtomicBool::new(false),
@@ -102,13 +150,14 @@ impl Inbound {
         self.stateless.store(true, Ordering::Relaxed);
     }
 
-    fn answer(&self, frame: String) {
-        if let Some(transport) = self.transport.get().and_then(Weak::upgrade) {
-            runtime::start(async move {
-                // Refused when the server does not read: then it does not wait for answers either.
-                let _ = transport.send(frame).await;
-            });
-        }
+    /// Answers a request of the server that asks nobody.
+    fn answer(&self, method: &str, frame: String) {
+        let Some(transport) = self.transport.get().and_then(Weak::upgrade) else { return };
+        let (post, method) = (self.post.clone(), method.to_owned());
+        runtime::start(async move {
+            // Told where it failed.
+            let _ = post.deliver(transport.as_ref(), &method, frame).await;
+        });
     }
 
     fn request(&self, id: String, method: &str, params: String) {
@@ -119,9 +168,10 @@ impl Inbound {
             });
         }
         match method {
-            "ping" => self.answer(write::result(&id, "{}")),
+            "ping" => self.answer(method, write::result(&id, "{}")),
             "roots/list" => {
-                self.answer(write::result(&id, &format!("{{\"roots\":{}}}", self.listener.roots())));
+                let roots = format!("{{\"roots\":{}}}", self.listener.roots());
+                self.answer(method, write::result(&id, &roots));
             }
             "elicitation/create" | "sampling/createMessage" if self.tables.input.serves(method) => {
                 match wanted_ttl(&params).filter(|_| self.takes_tasks()) {
@@ -136,7 +186,7 @@ impl Inbound {
                 self.report(&self.violations, "REQUEST_REFUSED", || {
                     format!("the server asked for {}, which this host does not offer", quoted(method))
                 });
-                self.answer(write::error(&id, -32601, "Method not found"));
+                self.answer(method, write::error(&id, -32601, "Method not found"));
             }
         }
     }
@@ -150,20 +200,28 @@ impl Inbound {
             self.report(&self.violations, "REQUEST_REFUSED", || {
                 format!("the server asks too much at once; {} was refused", quoted(asked.method()))
             });
-            return self.answer(write::error(&id, -32603, "Too many open requests"));
+            return self.answer(asked.method(), write::error(&id, -32603, "Too many open requests"));
         }
         let Some(transport) = self.transport.get().cloned() else { return };
-        let (tables, open, own_id) = (self.tables.clone(), Arc::clone(&self.questions), id.clone());
+        let (post, open, own_id) = (self.post.clone(), Arc::clone(&self.questions), id.clone());
         let own_tasks = Arc::clone(&self.own_tasks);
         let task = runtime::spawn(async move {
-            let frame = match &asked {
-                Asked::Host { method, params } => answer_question(&tables, &own_id, method, params).await,
-                Asked::Task { method, params } => own_tasks.answer(&own_id, method, params).await,
+            let tables = &post.tables;
+            let (frame, askers) = match &asked {
+                Asked::Host { method, params } => {
+                    let task = related_task(params);
+                    let askers = tables.progress.askers(task.as_deref());
+                    (answer_question(tables, &own_id, method, (params, task)).await, askers)
+                }
+                Asked::Task { method, params } => {
+                    (own_tasks.answer(&own_id, method, params).await, Vec::new())
+                }
             };
             lock(&open).remove(&own_id);
-            if let Some(transport) = transport.upgrade() {
-                // Refused when the server does not read: then it does not wait for answers either.
-                let _ = transport.send(frame).await;
+            if let Some(transport) = transport.upgrade()
+                && let Err(error) = post.deliver(transport.as_ref(), asked.method(), frame).await
+            {
+                tables.progress.fail_only(&askers, &error);
             }
         });
         if let Some(task) = task {
@@ -182,12 +240,12 @@ impl Inbound {
             self.report(&self.violations, "REQUEST_REFUSED", || {
                 format!("the server has too many tasks of ours; {} was refused", quoted(&method))
             });
-            return self.answer(write::error(id, -32603, "Too many tasks"));
+            return self.answer(&method, write::error(id, -32603, "Too many tasks"));
         };
         let (tables, own_tasks, own) = (self.tables.clone(), Arc::clone(&self.own_tasks), task.clone());
         // The end of the conversation ends it too, under a key that no request has.
         let (open, key) = (Arc::clone(&self.questions), format!("{TASK}{task}"));
-        let own_key = key.clone();
+        let (own_key, asked_by) = (key.clone(), method.clone());
         let mut questions = lock(&self.questions);
         let work = runtime::spawn(async move {
             let outcome = outcome_of(&tables, None, &method, &params).await;
@@ -199,7 +257,7 @@ impl Inbound {
             self.own_tasks.runs_as(&task, work.abort_handle());
         }
         drop(questions);
-        self.answer(write::result(id, &created));
+        self.answer(&asked_by, write::result(id, &created));
     }
 
     /// The server takes a request of its own back, or ends a listen stream (mcp:CAN-05, mcp:SUB-09).
@@ -267,14 +325,23 @@ impl Inbound {
         self.listener.log(&level, logger.as_deref(), data.unwrap_or("null"));
     }
 
-    /// Reports the first few findings of a kind; the count goes on.
     fn report(&self, count: &AtomicU64, code: &'static str, message: impl FnOnce() -> String) {
-        let seen = count.fetch_add(1, Ordering::Relaxed) + 1;
-        if seen < MAX_REPORTS {
-            self.listener.misbehaved(code, message());
-        } else if seen == MAX_REPORTS {
-            self.listener.misbehaved(code, format!("{} (further ones are not reported)", message()));
-        }
+        report(self.listener.as_ref(), count, code, message);
+    }
+}
+
+/// Reports the first few findings of a kind; the count goes on.
+fn report(
+    listener: &dyn ServerListener,
+    count: &AtomicU64,
+    code: &'static str,
+    message: impl FnOnce() -> String,
+) {
+    let seen = count.fetch_add(1, Ordering::Relaxed) + 1;
+    if seen < MAX_REPORTS {
+        listener.misbehaved(code, message());
+    } else if seen == MAX_REPORTS {
+        listener.misbehaved(code, format!("{} (further ones are not reported)", message()));
     }
 }
 
@@ -303,8 +370,12 @@ impl Asked {
 }
 
 /// The frame that answers a request of the server.
-async fn answer_question(tables: &Tables, id: &str, method: &str, params: &str) -> String {
-    let task = related_task(params);
+async fn answer_question(
+    tables: &Tables,
+    id: &str,
+    method: &str,
+    (params, task): (&str, Option<String>),
+) -> String {
     match outcome_of(tables, task.as_deref(), method, params).await {
         Ok(result) => match task {
             Some(task) => write::result(id, &of_task(&result, &task)),

@@ -190,6 +190,11 @@ impl InputDesk {
         }
     }
 
+    /// Whether the conversation is over.
+    pub fn is_over(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
     /// Whether something is being fulfilled.
     pub fn is_busy(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0

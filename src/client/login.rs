@@ -28,18 +28,32 @@ impl Logins {
         deadline: &Deadline,
     ) -> ControlFlow<Reply> {
         let error = match reply {
-            Err(RequestFailure::Transport(error)) if self.may_help(&error) => error,
+            Err(RequestFailure::Transport(error)) => error,
             other => return ControlFlow::Break(other),
         };
-        self.done += 1;
-        // People's time does not count (PRO-06); a login has a limit of its own.
-        let held = deadline.hold();
-        let outcome = transport.log_in(error).await;
-        drop(held);
-        match outcome {
+        match self.after(transport, error, || deadline.hold()).await {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Err(RequestFailure::Transport(error))),
         }
+    }
+
+    /// Has a person log in after a failure, where that may help: then what failed is to be sent again. `hold` stops the
+    /// clocks meanwhile: people's time does not count (PRO-06), and a login has a limit of its own.
+    ///
+    /// # Errors
+    /// The failure where no login helps, otherwise why there was none.
+    pub(super) async fn after<H>(
+        &mut self,
+        transport: &dyn Transport,
+        error: McpError,
+        hold: impl FnOnce() -> H,
+    ) -> Result<(), McpError> {
+        if !self.may_help(&error) {
+            return Err(error);
+        }
+        self.done += 1;
+        let _held = hold();
+        transport.log_in(error).await
     }
 
     /// A token that was refused right after the login that gave it is not asked for once more. What may have run

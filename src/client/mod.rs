@@ -199,7 +199,7 @@ impl Client {
     async fn send_once(&self, request: &Request<'_>, params: &Params) -> Result<RawText, RequestFailure> {
         let deadline = Some(Arc::clone(request.deadline));
         let outgoing = Outgoing { deadline, ..self.outgoing(request.method, params) };
-        let watched = self.tables.progress.watch(outgoing.id, request);
+        let mut watched = self.tables.progress.watch(outgoing.id, request);
         if let Some(tally) = request.tally {
             tally.sent(outgoing.frame.len());
         }
@@ -218,6 +218,7 @@ impl Client {
             kind = request.deadline.expired() => {
                 Err(RequestFailure::Transport(request.deadline.error(kind, request.method)))
             }
+            error = watched.unanswerable() => Err(RequestFailure::Transport(error)),
         }
     }
 
@@ -289,7 +290,7 @@ impl Client {
         !self.tables.progress.is_empty()
     }
 
-    /// Sends a notification.
+    /// Sends a notification. No person logs in for it: the next request asks for that.
     pub async fn notify(&self, method: &str, params: Option<&str>) -> Result<(), McpError> {
         let frame = write::notification(method, params);
         self.transport.send(frame).await.map_err(|error| error.on(&self.server))

@@ -95,7 +95,7 @@ pub async fn open(opening: Opening<'_>) -> Result<Client, McpError> {
     talk.opening.verdicts.remember(negotiated.version);
     talk.opening.transport.negotiated(negotiated.version);
     if negotiated.version.era() == Era::Legacy {
-        talk.opening.transport.send(write::notification("notifications/initialized", None)).await?;
+        talk.confirm().await?;
     }
     Ok(talk.into_client(negotiated))
 }
@@ -285,6 +285,16 @@ impl Talk<'_> {
         let message = format!("server/discover was not answered within {limit} ms (probeTimeoutMs)");
         McpError::new(ErrorCode::ConnectTimeout, message)
             .with(|facts| facts.kind = Some(TimeoutKind::Connect))
+    }
+
+    /// The last word of the handshake; once more after a login.
+    async fn confirm(&self) -> Result<(), McpError> {
+        let Opening { transport, deadline, .. } = &self.opening;
+        let mut logins = Logins::default();
+        while let Err(error) = transport.send(write::notification("notifications/initialized", None)).await {
+            logins.after(transport.as_ref(), error, || deadline.hold()).await?;
+        }
+        Ok(())
     }
 
     /// Once more at an older version, where the server refuses with the list of its own (mcp:LIFE-11).

@@ -6,10 +6,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::Request;
 use crate::deadline::{Deadline, OwnedHold};
+use crate::error::McpError;
 use crate::host::Host;
 use crate::json_scan;
 use crate::jsonrpc::read::our_id;
@@ -45,12 +46,19 @@ struct Watched {
     task: Option<String>,
     /// Its token outlives its answer.
     lingers: bool,
+    /// Fails it.
+    fail: Option<oneshot::Sender<McpError>>,
 }
 
 impl Watched {
     /// Whether it belongs to the task, where one is meant.
     fn belongs_to(&self, task: Option<&str>) -> bool {
         task.is_none() || self.task.as_deref() == task
+    }
+
+    /// Whether a question of the server may be because of it.
+    fn asks(&self, task: Option<&str>) -> bool {
+        self.belongs_to(task) && (self.may_ask || self.task.is_some())
     }
 }
 
@@ -116,7 +124,9 @@ impl ProgressTable {
 
     /// Watches a request until the guard is dropped: nothing is delivered after its end (mcp:PROG-04).
     pub fn watch(self: &Arc<Self>, id: u64, request: &Request<'_>) -> WatchGuard {
+        let (fail, failed) = oneshot::channel();
         let entry = Watched {
+            fail: Some(fail),
             deadline: Arc::clone(request.deadline),
             sink: request.progress.cloned(),
             last: f64::NEG_INFINITY,
@@ -126,7 +136,26 @@ impl ProgressTable {
             lingers: request.lingering.is_some(),
         };
         lock(&self.watched).insert(id, entry);
-        WatchGuard { table: Arc::clone(self), id, answered: false }
+        WatchGuard { table: Arc::clone(self), id, answered: false, failed }
+    }
+
+    /// The requests that a question of the server may belong to.
+    pub fn askers(&self, task: Option<&str>) -> Vec<u64> {
+        let watched = lock(&self.watched);
+        let task = known_task(&watched, task);
+        watched.iter().filter(|(_, entry)| entry.asks(task)).map(|(id, _)| *id).collect()
+    }
+
+    /// Fails the one of these requests that is still open: it waits for what it will never get. Nothing happens where
+    /// there are several, since nobody knows which one does.
+    pub fn fail_only(&self, ids: &[u64], error: &McpError) {
+        let mut watched = lock(&self.watched);
+        let mut open = ids.iter().filter(|id| watched.contains_key(id));
+        let only = open.next().filter(|_| open.next().is_none()).and_then(|id| watched.get_mut(id));
+        if let Some(fail) = only.and_then(|entry| entry.fail.take()) {
+            // It may have been answered in this very moment.
+            let _ = fail.send(error.clone());
+        }
     }
 
     /// Who answers a question of the server, if not the connection's own host. Unless it names its task, the protocol
@@ -135,8 +164,8 @@ impl ProgressTable {
     pub fn host(&self, task: Option<&str>) -> Option<Arc<dyn Host>> {
         let watched = lock(&self.watched);
         let task = known_task(&watched, task);
-        let may_ask = |entry: &&Watched| entry.belongs_to(task) && (entry.may_ask || entry.task.is_some());
-        let mut hosts = watched.values().filter(may_ask).map(|entry| entry.host.as_ref());
+        let asking = watched.values().filter(|entry| entry.asks(task));
+        let mut hosts = asking.map(|entry| entry.host.as_ref());
         let first = hosts.next()??;
         hosts.all(|other| other.is_some_and(|other| Arc::ptr_eq(first, other))).then(|| Arc::clone(first))
     }
@@ -207,9 +236,18 @@ pub struct WatchGuard {
     table: Arc<ProgressTable>,
     id: u64,
     answered: bool,
+    failed: oneshot::Receiver<McpError>,
 }
 
 impl WatchGuard {
+    /// Completes when the server will never hear what it asked because of the request.
+    pub async fn unanswerable(&mut self) -> McpError {
+        match (&mut self.failed).await {
+            Ok(error) => error,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// The request was answered: it is not given up.
     pub fn answered(mut self) {
         self.answered = true;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Manager;
 use super::options::Options;
+use crate::diagnostic::Diagnostic;
 use crate::protocol::version::Era;
 use crate::runtime::write;
 
@@ -14,8 +15,13 @@ impl Manager {
         for connection in self.table().values() {
             let live = connection.live().filter(|live| live.client.era() == Era::Legacy);
             if let Some(live) = live {
-                // A server that does not read has other troubles; its next question gets the new roots.
-                let _ = live.client.notify("notifications/roots/list_changed", None).await;
+                let told = live.client.notify("notifications/roots/list_changed", None).await;
+                if let Err(error) = told {
+                    let why = error.message();
+                    let message =
+                        format!("the server was not told of new roots, and gets them when it asks: {why}");
+                    connection.diagnose(Diagnostic::warning("ROOTS_UNTOLD", message));
+                }
             }
         }
     }

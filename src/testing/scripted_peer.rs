@@ -1,5 +1,6 @@
 //! A server in a script, at the other end of an in-memory channel: it expects, answers, sends, stalls and closes.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,12 +36,25 @@ pub(crate) struct PeerTransport {
     duplex: Duplex,
     mirrored: Mutex<Vec<Mirrored>>,
     negotiated: Mutex<Option<ProtocolVersion>>,
+    refusals: Mutex<VecDeque<McpError>>,
+    /// How long a person takes to log in; without one nobody can.
+    person: Mutex<Option<Duration>>,
 }
 
 impl PeerTransport {
     /// What was mirrored, request by request.
     pub(crate) fn mirrored(&self) -> Vec<Mirrored> {
         lock(&self.mirrored).clone()
+    }
+
+    /// Refuses the next message without an answer; once more for each time that it is called.
+    pub(crate) fn refuse(&self, error: McpError) {
+        lock(&self.refusals).push_back(error);
+    }
+
+    /// From now on a person logs in where that is asked for, within this time.
+    pub(crate) fn have_person(&self, takes: Duration) {
+        *lock(&self.person) = Some(takes);
     }
 
     /// What the transport was told of the version.
@@ -60,8 +74,19 @@ impl Transport for PeerTransport {
     }
 
     fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>> {
-        let sent = self.duplex.send(frame);
+        let sent = match lock(&self.refusals).pop_front() {
+            Some(error) => Err(error),
+            None => self.duplex.send(frame),
+        };
         Box::pin(async move { sent })
+    }
+
+    fn log_in(&self, cause: McpError) -> BoxFuture<'_, Result<(), McpError>> {
+        let takes = *lock(&self.person);
+        Box::pin(async move {
+            tokio::time::sleep(takes.ok_or(cause)?).await;
+            Ok(())
+        })
     }
 
     fn close(&self, _mode: CloseMode, reason: McpError) -> BoxFuture<'_, ()> {
@@ -112,6 +137,8 @@ impl ScriptedPeer {
             duplex: Duplex::new(Arc::new(Sink(sender))),
             mirrored: Mutex::default(),
             negotiated: Mutex::default(),
+            refusals: Mutex::default(),
+            person: Mutex::default(),
         });
         (Self { frames, transport: Arc::clone(&transport), receiver }, transport)
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Delivery;
 
 fn request(id: &str, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -33,6 +34,92 @@ async fn eli_01_f9_a_form_inside_a_call_stops_its_clock() {
     assert_eq!(told["result"], json!({"action": "accept", "content": {"name": "x"}}));
     stage.peer.reply(&heard, &json!({"content": []}));
     running.await.unwrap().unwrap();
+}
+
+fn refused(code: ErrorCode) -> McpError {
+    McpError::new(code, "no").with(|facts| facts.delivered = Some(Delivery::Refused))
+}
+
+/// mcp:AUTH-08
+#[tokio::test(start_paused = true)]
+async fn oau_02_an_answer_that_wants_a_login_is_sent_after_it_and_the_call_goes_on() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    let heard = stage.peer.expect("tools/call").await;
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let question = stage.questions.recv().await.unwrap();
+    stage.transport.refuse(refused(ErrorCode::AuthRequired));
+    // The call allows 60 s of silence; people's time does not count.
+    stage.transport.have_person(Duration::from_secs(240));
+    question.answer(&json!({"action": "accept", "content": {"name": "x"}}));
+    assert_eq!(answer(&mut stage, "q").await["result"]["content"]["name"], "x");
+    stage.peer.reply(&heard, &json!({"content": []}));
+    running.await.unwrap().unwrap();
+    assert!(stage.listener.all().contains(&"changed Tools".to_owned()), "as after every login");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pro_06_a_call_whose_question_cannot_be_answered_fails_at_once() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let running = call(&client);
+    stage.peer.expect("tools/call").await;
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let question = stage.questions.recv().await.unwrap();
+    stage.transport.refuse(refused(ErrorCode::HttpStatus));
+    let started = tokio::time::Instant::now();
+    question.answer(&json!({"action": "decline"}));
+    let error = running.await.unwrap().unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!((error.code(), error.facts().delivered), (ErrorCode::HttpStatus, Some(Delivery::Unknown)));
+    assert!(error.message().contains("elicitation/create"), "{error}");
+    let told = "ANSWER_UNDELIVERED the answer to \"elicitation/create\" could not be delivered: no";
+    assert!(stage.listener.all().contains(&told.to_owned()), "{:?}", stage.listener.all());
+    stage.peer.expect("notifications/cancelled").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pro_06_of_several_calls_none_is_blamed_and_what_is_lost_is_told() {
+    let mut stage = Stage::new(&[QuestionKind::Elicitation]);
+    let client = stage.legacy().await;
+    let (first, second) = (call(&client), call(&client));
+    let heard = [stage.peer.expect("tools/call").await, stage.peer.expect("tools/call").await];
+    stage.peer.send(&request("q", "elicitation/create", &form()));
+    let question = stage.questions.recv().await.unwrap();
+    stage.transport.refuse(refused(ErrorCode::HttpStatus));
+    question.answer(&json!({"action": "decline"}));
+    stage.transport.refuse(refused(ErrorCode::AuthRequired));
+    stage.peer.send(&request("p", "ping", &json!({})));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for one in &heard {
+        stage.peer.reply(one, &json!({"content": []}));
+    }
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
+    let lost = |told: &String| told.starts_with("ANSWER_UNDELIVERED");
+    assert_eq!(stage.listener.all().iter().filter(|told| lost(told)).count(), 2);
+}
+
+/// mcp:AUTH-08
+#[tokio::test(start_paused = true)]
+async fn oau_02_the_last_word_of_the_handshake_is_worth_a_login() {
+    for agrees in [true, false] {
+        let mut stage = Stage::new(&[]);
+        let opening = stage.open(Channel::Stdio, EraChoice::Auto);
+        let hello = stage.peer.expect("initialize").await;
+        stage.transport.refuse(refused(ErrorCode::AuthRequired));
+        if agrees {
+            stage.transport.have_person(Duration::from_secs(240));
+        }
+        stage.peer.reply(&hello, &introduction());
+        if agrees {
+            stage.peer.expect("notifications/initialized").await;
+            opening.await.unwrap().unwrap();
+        } else {
+            assert_eq!(opening.await.unwrap().unwrap_err().code(), ErrorCode::AuthRequired);
+        }
+    }
 }
 
 /// mcp:ELI-01 mcp:ELI-08 mcp:SAMP-01

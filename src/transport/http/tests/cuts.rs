@@ -157,6 +157,21 @@ async fn a_notification_nobody_answers_ends() {
 }
 
 #[tokio::test]
+async fn f_047_a_pause_is_no_part_of_the_time_for_a_notification() {
+    let posts = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(move |_| match posts.fetch_add(1, Ordering::SeqCst) {
+        0 => answer(503, "Retry-After: 1\r\n", ""),
+        _ => answer(202, "", ""),
+    })
+    .await;
+    let mut recipe = recipe(&server.url("/mcp"));
+    recipe.limits.connect = Duration::from_millis(400);
+    let transport = open(recipe, Arc::new(Heard::default())).unwrap();
+    transport.send(frames::notification("notifications/x", None)).await.unwrap();
+    assert_eq!(server.count("POST"), 2);
+}
+
+#[tokio::test]
 async fn sec_04_a_head_without_end_is_no_answer() {
     let server = Server::start(|_| {
         let mut steps = vec![bytes("HTTP/1.1 200 OK\r\n")];
