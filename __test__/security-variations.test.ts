@@ -1,4 +1,5 @@
 /** Variations of known attacks that belong to no other file: the kind of each case, not its instance. */
+import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
@@ -8,7 +9,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { McpManagerOptions, ServerConfig } from '..';
 import { authorizationWorld, inWorld, json, trap } from './authorization-world';
-import { caught, eventually, fixture, root, temporaryDirectory, withManager } from './harness';
+import { caught, eventually, fixture, pause, root, temporaryDirectory, withManager } from './harness';
 import { canary, fates, servers, world as project } from './project';
 import { reply, smallServer } from './small-http-server';
 
@@ -278,6 +279,21 @@ describe('where a server leads', () => {
       expect(readdirSync(directory)).not.toContain('canary');
     },
   );
+
+  test.runIf(process.platform === 'linux')('B-012 no program of the project opens it', async () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, 'xdg-open'), '#!/bin/sh\ntouch canary\n');
+    chmodSync(join(directory, 'xdg-open'), 0o755);
+    const program = join(root, 'lib/cli/browser.js');
+    for (const first of ['', '.'])
+      execFileSync(
+        process.execPath,
+        ['-e', 'require(process.argv[1]).openBrowser("https://as.test/")', program],
+        { cwd: directory, env: { PATH: `${first}:/nowhere` } },
+      );
+    await pause(300);
+    expect(readdirSync(directory)).toEqual(['xdg-open']);
+  });
 });
 
 describe('answers of authorization servers', () => {

@@ -21,7 +21,7 @@ use crate::secret::{Redactor, Secret};
 use crate::transport::BoxFuture;
 use crate::transport::authorizer::{AuthRefusal, Authorizer, Mending, Presented};
 use crate::transport::http::headers::configured;
-use crate::transport::stdio::{Inherit, child_environment};
+use crate::transport::stdio::{Inherit, child_environment, find_program};
 
 /// How long the command may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -128,7 +128,11 @@ impl HelperRecipe {
             ("CLAUDE_CODE_MCP_SERVER_URL".to_owned(), self.url.clone()),
         ];
         let variables: BTreeMap<String, String> = child_environment(&self.environment, &self.inherit, &own);
-        let mut command = Command::new(program);
+        let file = find_program(program, self.environment.platform, &variables, &self.cwd);
+        let file = file.map_err(|why| self.failed(&format!("cannot be started: {why}")))?;
+        let mut command = Command::new(file);
+        #[cfg(unix)]
+        command.arg0(program);
         command.args(arguments).env_clear().envs(variables).current_dir(&self.cwd);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         #[cfg(unix)]
@@ -241,6 +245,37 @@ mod tests {
             assert!(error.message().contains(word), "{error}");
             assert!(!error.message().contains("very-secret"), "{error}");
         }
+    }
+
+    /// B-012 I4
+    #[tokio::test]
+    async fn oau_04_a_program_of_the_project_is_not_taken_for_one_of_the_path() {
+        let project = std::env::temp_dir().join(format!("switchboard-project-{}", std::process::id()));
+        let bin = project.join("bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        for directory in [&project, &bin] {
+            let script = format!("#!/bin/sh\necho x >> {}/canary; echo '{{}}'\n", project.display());
+            std::fs::write(directory.join("token-tool"), script).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(directory.join("token-tool"), mode).unwrap();
+        }
+        let with = |path: &str, word: &str| {
+            let mut recipe = helper("").recipe;
+            let mut environment = (*recipe.environment).clone();
+            environment.vars.insert("PATH".to_owned(), path.to_owned());
+            recipe.environment = Arc::new(environment);
+            recipe.cwd.clone_from(&project);
+            recipe.words = vec![word.to_owned()];
+            HeadersHelper::new(recipe)
+        };
+        for path in [":/usr/bin", ".:/usr/bin", "bin:/usr/bin", "/usr/bin:", "./bin"] {
+            let error = with(path, "token-tool").headers(None).await.unwrap_err();
+            assert!(error.message().contains("was not found"), "{path}: {error}");
+        }
+        assert!(!project.join("canary").exists());
+        with("/usr/bin", "./token-tool").headers(None).await.unwrap();
+        with(&bin.display().to_string(), "token-tool").headers(None).await.unwrap();
+        std::fs::remove_dir_all(project).unwrap();
     }
 
     #[tokio::test]

@@ -14,7 +14,8 @@ use super::container::{Place, Stop};
 use super::{program, session};
 use crate::runtime::lock;
 
-/// Arguments: a directory to remove or nothing, the file with the id, the words that reach the engine.
+/// Arguments: a directory to remove or nothing, the file with the id, the words that reach the engine. What it calls by
+/// name is the system's own, not what lies in the project (B-012).
 const PROGRAM: &str = r#"
 trap '' HUP INT QUIT TERM PIPE TSTP TTIN TTOU
 directory=$1 file=$2
@@ -22,7 +23,7 @@ shift 2
 while read -r _; do :; done
 read -r container 2>/dev/null < "$file" || :
 [ -n "$container" ] && "$@" stop -t 1 "$container"
-[ -n "$directory" ] && rm -rf "$directory"
+[ -n "$directory" ] && command -p rm -rf "$directory"
 "#;
 
 /// Longest wait for the engine in an orderly close.

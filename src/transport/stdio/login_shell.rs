@@ -31,7 +31,7 @@ pub async fn with_login_shell(host: &Environment) -> Result<Environment, String>
     if host.platform == Platform::Windows {
         return Ok(host.clone());
     }
-    let shell = host.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or("/bin/sh");
+    let shell = host.get("SHELL").filter(|shell| Path::new(shell).is_absolute()).unwrap_or("/bin/sh");
     let variables = ask(Path::new(shell), host, LIMIT).await.map_err(|why| format!("{shell}: {why}"))?;
     let mut merged = host.clone();
     merged.vars.extend(variables);

@@ -68,6 +68,7 @@ pub use windows::login_shell;
 use windows::{birth, engine, exit, intake, process_group, program};
 
 pub(in crate::transport) use environment::child_environment;
+pub(in crate::transport) use spawn::find_program;
 
 #[cfg(unix)]
 pub use death_link::death_link_available;

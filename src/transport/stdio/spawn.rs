@@ -83,7 +83,7 @@ fn start(
     check_text(recipe)?;
     let cwd = program::working_directory(recipe.cwd.as_deref(), &recipe.default_cwd)?;
     let variables = child_environment(environment, &recipe.inherit, &recipe.env);
-    let program = find(recipe, environment.platform, &variables, &cwd)
+    let program = find(&recipe.command, &recipe.env, environment.platform, &variables, &cwd)
         .map_err(|failure| failure.beside_managers(&recipe.command, environment))?;
     let marker = strays::new_marker();
     let _expectation = process_group::expect_birth();
@@ -113,14 +113,28 @@ fn start(
     Ok(Spawned { stdin: pipes.stdin, stdout: pipes.stdout, process, container })
 }
 
-/// Finds the program along the path of the child, not that of the host.
+/// Where a program is that runs in a server's name: never one that just lies in the working directory (B-012).
+///
+/// # Errors
+/// Why there is none, for people.
+pub(in crate::transport) fn find_program(
+    command: &str,
+    platform: Platform,
+    variables: &BTreeMap<String, String>,
+    cwd: &Path,
+) -> Result<PathBuf, String> {
+    find(command, &[], platform, variables, cwd).map_err(|failure| failure.told_of(command))
+}
+
+/// Finds the program along the path of the child, not that of the host; `own` is what the definition sets of it.
 fn find(
-    recipe: &StdioRecipe,
+    command: &str,
+    own: &[(String, String)],
     platform: Platform,
     variables: &BTreeMap<String, String>,
     cwd: &Path,
 ) -> Result<PathBuf, SpawnFailure> {
-    let own: BTreeMap<String, String> = recipe.env.iter().cloned().collect();
+    let own: BTreeMap<String, String> = own.iter().cloned().collect();
     let default = program::default_path(variables);
     let path = match lookup(variables, "PATH", platform) {
         Some(value) if lookup(&own, "PATH", platform).is_some() => {
@@ -129,7 +143,7 @@ fn find(
         Some(value) => SearchPath { value, origin: PathOrigin::Host },
         None => SearchPath { value: &default, origin: PathOrigin::Default },
     };
-    program::find(&recipe.command, path, variables, cwd)
+    program::find(command, path, variables, cwd)
 }
 
 fn check_text(recipe: &StdioRecipe) -> Result<(), SpawnFailure> {

@@ -180,8 +180,13 @@ impl SpawnFailure {
             _ => ErrorCode::SpawnFailed,
         };
         let facts = serde_json::value::to_raw_value(&self.facts(command)).ok();
-        let message = self.sentence(&quoted(command));
+        let message = self.told_of(command);
         McpError::new(code, message).on(server).with(|to| to.data = facts.map(Into::into))
+    }
+
+    /// The sentence of it, for people.
+    pub(super) fn told_of(&self, command: &str) -> String {
+        self.sentence(&quoted(command))
     }
 
     fn reason(&self) -> &'static str {
