@@ -34,7 +34,8 @@ export interface CommonServerConfig {
   /**
    * Which era of the protocol is spoken: the handshake of 2025-11-25 and before, or the stateless one of 2026-07-28.
    * `auto` finds out: a process is greeted with the handshake and asked for the other era if it refuses; behind a URL it
-   * is the other way round. A server that does not speak the era asked for fails with `VERSION_UNSUPPORTED`. Default `auto`.
+   * is the other way round. A server that does not speak the era asked for fails with `VERSION_UNSUPPORTED`, and so does
+   * `modern` with `type: 'sse'`, which has the handshake alone. Default `auto`.
    */
   protocol?: 'auto' | 'legacy' | 'modern';
   /** When the server is started. Default: the manager's `start`. */

@@ -154,6 +154,53 @@ describe('silence', () => {
     });
   });
 
+  test.each(['tools/call', 'ping'])(
+    'F-047 HTTP-03 LIF-07 a server that is busy with %s and wants to be left alone is not given up',
+    async (busy) => {
+      const small = await smallServer();
+      let refused = 0;
+      small.answer = (one, response) => {
+        if (one.method !== busy || refused > 0) return false;
+        refused = Date.now();
+        response.writeHead(503, { 'retry-after': '2' }).end();
+        return true;
+      };
+      const pace = { pingIntervalMs: 100, pongTimeoutMs: 300 };
+      await withManager(over(small, { http: pace }), async (manager) => {
+        await manager.connect();
+        const states: string[] = [];
+        manager.on('status', ({ state }) => states.push(state));
+        if (busy === 'ping') await eventually(() => refused > 0, 5000);
+        expect(textOf(await manager.callTool('mcp__s__echo'))).toBe('hello');
+        expect(Date.now() - refused).toBeGreaterThan(1900);
+        const pings = small.count('ping');
+        await eventually(() => small.count('ping') > pings, 5000);
+        expect(states).toEqual([]);
+        expect(small.sessions).toBe(1);
+      });
+    },
+    20_000,
+  );
+
+  test('F-047 LIF-04 a start that is refused with Retry-After is tried again then, and not sooner', async () => {
+    const small = await smallServer();
+    const arrived: number[] = [];
+    small.answer = (one, response) => {
+      if (one.verb !== 'POST' || arrived.length === 2) return false;
+      arrived.push(Date.now());
+      response.writeHead(503, { 'retry-after': '7' }).end();
+      return true;
+    };
+    await withManager(over(small, { retry: { initialDelayMs: 50 } }), async (manager) => {
+      expect(await caught(manager.connect('s'))).toMatchObject({ code: 'HTTP_STATUS' });
+      const status = manager.status('s')!;
+      expect(status.state).toBe('pending');
+      expect(status.nextRetryAt! - arrived[0]!).toBeGreaterThan(6500);
+      await eventually(() => arrived.length === 2, 10_000);
+      expect(arrived[1]! - arrived[0]!).toBeGreaterThan(6500);
+    });
+  }, 20_000);
+
   test('mcp:PING-03 LIF-07 F-058 a black hole is noticed, and the connection made anew', async () => {
     const small = await smallServer();
     await withManager(

@@ -74,8 +74,10 @@ async fn open_in_slot(
     }
     let environment = environment_of(shared).await;
     let deadline = Deadline::start(shared.settings.clocks.connecting());
-    let over_http = matches!(shared.spec.transport, TransportSpec::Http(_));
-    let older = over_http && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
+    // The older way knows the handshake era alone.
+    let two_ways = matches!(shared.spec.transport, TransportSpec::Http(_))
+        && shared.spec.protocol != Some(ProtocolChoice::Modern);
+    let older = two_ways && shared.verdicts.recall().is_some_and(|verdict| verdict.older_way);
     let newer_way = Way { older: false, environment: &environment };
     let older_way = Way { older: true, ..newer_way };
     let way = if older { older_way } else { newer_way };
@@ -87,7 +89,7 @@ async fn open_in_slot(
     }
     let (failure, error) = match first {
         Ok(live) => return Ok(live),
-        Err(refused) if over_http && !older && remote::speaks_older_way(&refused) => {
+        Err(refused) if two_ways && !older && remote::speaks_older_way(&refused) => {
             let second = open_one(shared, generation, older_way, &deadline, abandon).await;
             match second {
                 Ok(live) => {
@@ -169,6 +171,7 @@ async fn open_once(
         Refused { kind: kind_of(&error), error, status: None }
     };
     shared.settings.gate.check(&shared.spec).map_err(refused)?;
+    let choice = choice_of(&shared.spec.transport, shared.spec.protocol).map_err(refused)?;
     let authorizers = authorization::authorizers(shared).map_err(refused)?;
     write(&shared.proofs).clone_from(&authorizers);
     // That has a clock of its own: what the server is allowed for its answer starts after it.
@@ -192,7 +195,7 @@ async fn open_once(
         deadline,
         probe: shared.settings.probe,
         channel: channel_of(&shared.spec.transport),
-        choice: if way.older { EraChoice::Legacy } else { choice_of(shared) },
+        choice: if way.older { EraChoice::Legacy } else { choice },
         verdicts: shared.verdicts.as_ref(),
     });
     let outcome = tokio::select! {
@@ -242,14 +245,22 @@ fn channel_of(transport: &TransportSpec) -> Channel {
     }
 }
 
-fn choice_of(shared: &Shared) -> EraChoice {
-    match (&shared.spec.transport, shared.spec.protocol) {
-        // The older way over HTTP belongs to the handshake era alone.
-        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), _) | (_, Some(ProtocolChoice::Legacy)) => {
-            EraChoice::Legacy
+/// Which era is spoken. The older way over HTTP belongs to the handshake era alone.
+fn choice_of(transport: &TransportSpec, wanted: Option<ProtocolChoice>) -> Result<EraChoice, McpError> {
+    match (transport, wanted) {
+        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), Some(ProtocolChoice::Modern)) => {
+            let kind = transport.kind();
+            let message = format!(
+                "a server of type \"{kind}\" is spoken to with the handshake alone, and protocol: \"modern\" asks for \
+                 the era without; type \"http\" has both"
+            );
+            Err(McpError::new(ErrorCode::VersionUnsupported, message))
         }
-        (_, Some(ProtocolChoice::Modern)) => EraChoice::Modern,
-        (_, Some(ProtocolChoice::Auto) | None) => EraChoice::Auto,
+        (TransportSpec::Sse(_) | TransportSpec::SseIde(_), _) | (_, Some(ProtocolChoice::Legacy)) => {
+            Ok(EraChoice::Legacy)
+        }
+        (_, Some(ProtocolChoice::Modern)) => Ok(EraChoice::Modern),
+        (_, Some(ProtocolChoice::Auto) | None) => Ok(EraChoice::Auto),
     }
 }
 
@@ -378,5 +389,35 @@ impl Shared {
         let text = |text: &str| secrets.redact(text).into_owned();
         let json = |text: &str| secrets.redact_json(text).into_owned();
         error.map_texts(&text, &json).on(&self.spec.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::spec::{OAuthChoice, RemoteSpec};
+
+    #[test]
+    fn pro_02_the_older_way_over_http_has_no_stateless_era() {
+        let remote = || RemoteSpec {
+            url: crate::secret::SafeUrl::new("https://a.test/mcp"),
+            headers: std::collections::BTreeMap::new(),
+            headers_helper: None,
+            oauth: OAuthChoice::Off,
+        };
+        let (sse, http) = (TransportSpec::Sse(remote()), TransportSpec::Http(remote()));
+        use ProtocolChoice::{Auto, Legacy, Modern};
+        for (transport, wanted, expected) in [
+            (&sse, None, Ok(EraChoice::Legacy)),
+            (&sse, Some(Auto), Ok(EraChoice::Legacy)),
+            (&sse, Some(Legacy), Ok(EraChoice::Legacy)),
+            (&sse, Some(Modern), Err(ErrorCode::VersionUnsupported)),
+            (&http, None, Ok(EraChoice::Auto)),
+            (&http, Some(Modern), Ok(EraChoice::Modern)),
+            (&http, Some(Legacy), Ok(EraChoice::Legacy)),
+        ] {
+            let choice = choice_of(transport, wanted).map_err(|error| error.code());
+            assert_eq!(choice, expected, "{} {wanted:?}", transport.kind());
+        }
     }
 }
