@@ -399,6 +399,7 @@ mod tests {
 
     #[test]
     fn pro_02_the_older_way_over_http_has_no_stateless_era() {
+        use ProtocolChoice::{Auto, Legacy, Modern};
         let remote = || RemoteSpec {
             url: crate::secret::SafeUrl::new("https://a.test/mcp"),
             headers: std::collections::BTreeMap::new(),
@@ -406,7 +407,6 @@ mod tests {
             oauth: OAuthChoice::Off,
         };
         let (sse, http) = (TransportSpec::Sse(remote()), TransportSpec::Http(remote()));
-        use ProtocolChoice::{Auto, Legacy, Modern};
         for (transport, wanted, expected) in [
             (&sse, None, Ok(EraChoice::Legacy)),
             (&sse, Some(Auto), Ok(EraChoice::Legacy)),

@@ -272,20 +272,16 @@ fn tripped(error: McpError) -> McpError {
 
 /// After `tries` attempts: the next one, or giving up.
 fn retry(tries: u32, error: McpError, now: Instant, backoff: Backoff, jitter: f64) -> State {
-    match backoff.delay(tries, jitter) {
-        Some(own) => {
-            // What the server asks for counts, but never makes failures cheap (SSE-02).
-            let delay = match error.facts().retry_after {
-                Some(asked) if tries <= 1 => asked.max(SHORTEST_RETRY),
-                _ => at_least_asked(own, &error),
-            };
-            State::Waiting { tries, until: now + delay, error }
-        }
-        None => {
-            let retry_at = now + at_least_asked(FAILED_RETRY, &error);
-            State::Failed { error: exhausted(tries, error), retry_at, trips: 0 }
-        }
-    }
+    let Some(own) = backoff.delay(tries, jitter) else {
+        let retry_at = now + at_least_asked(FAILED_RETRY, &error);
+        return State::Failed { error: exhausted(tries, error), retry_at, trips: 0 };
+    };
+    // What the server asks for counts, but never makes failures cheap (SSE-02).
+    let delay = match error.facts().retry_after {
+        Some(asked) if tries <= 1 => asked.max(SHORTEST_RETRY),
+        _ => at_least_asked(own, &error),
+    };
+    State::Waiting { tries, until: now + delay, error }
 }
 
 /// A pause of ours, or the longer one that a busy server asks for (F-047).

@@ -195,9 +195,9 @@ fn over() -> McpError {
 #[tokio::test]
 async fn pro_07_a_call_that_was_given_up_is_not_sent_later() {
     let server = Server::start(|seen| {
-        named(seen, Vec::new(), |seen| match seen.asks("tools/call") {
-            true => answer(503, "Retry-After: 1\r\n", ""),
-            false => answer(202, "", ""),
+        named(seen, Vec::new(), |seen| {
+            let busy = seen.asks("tools/call");
+            if busy { answer(503, "Retry-After: 1\r\n", "") } else { answer(202, "", "") }
         })
     })
     .await;
