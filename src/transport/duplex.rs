@@ -68,9 +68,9 @@ pub struct Duplex {
     pending: Mutex<Pending>,
 }
 
-fn fail_each(waiters: HashMap<u64, oneshot::Sender<Reply>>, error: &McpError) {
+fn fail_each(waiters: HashMap<u64, oneshot::Sender<Reply>>, error: &McpError, delivered: Delivery) {
     for waiter in waiters.into_values() {
-        let lost = error.clone().with(|facts| facts.delivered = Some(Delivery::Unknown));
+        let lost = error.clone().with(|facts| facts.delivered = Some(delivered));
         let _ = waiter.send(Err(RequestFailure::Transport(lost)));
     }
 }
@@ -153,6 +153,15 @@ impl Duplex {
 
     /// Ends the channel: every open request fails with `error`, every later one too. The first call counts.
     pub fn close(&self, error: &McpError) {
+        self.end(error, Delivery::Unknown);
+    }
+
+    /// As [`Duplex::close`], for a channel that never stood: nothing of any request was sent.
+    pub fn close_unsent(&self, error: &McpError) {
+        self.end(error, Delivery::No);
+    }
+
+    fn end(&self, error: &McpError, delivered: Delivery) {
         let waiters = {
             let mut pending = lock(&self.pending);
             match &mut *pending {
@@ -165,7 +174,7 @@ impl Duplex {
                 }
             }
         };
-        fail_each(waiters, error);
+        fail_each(waiters, error, delivered);
     }
 
     /// Fails every open request with `error`; the channel goes on.
@@ -174,7 +183,7 @@ impl Duplex {
             Pending::Closed(_) => return,
             Pending::Open(table) => std::mem::take(&mut table.waiters),
         };
-        fail_each(waiters, error);
+        fail_each(waiters, error, Delivery::Unknown);
     }
 
     fn register(&self, id: u64, reply: oneshot::Sender<Reply>) -> Result<(), RequestFailure> {

@@ -74,7 +74,11 @@ async fn read_until_end(poster: Arc<Poster>, duplex: Arc<Duplex>, receiver: Arc<
         reason = poster.shared.end() => reason,
         error = poster.read_stream(&duplex, receiver.as_ref()) => error,
     };
-    duplex.close(&error);
+    if poster.endpoint.borrow().is_none() {
+        duplex.close_unsent(&error);
+    } else {
+        duplex.close(&error);
+    }
     poster.shared.finish(error.clone());
     receiver.closed(error);
 }

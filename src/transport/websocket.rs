@@ -143,7 +143,10 @@ async fn live(transport: Arc<WebSocketTransport>, recipe: WebSocketRecipe, recei
     };
     let error = match connected {
         Ok(socket) => transport.converse(socket, receiver.as_ref()).await.error(&transport.limits.ping),
-        Err(error) => error,
+        Err(error) => {
+            transport.duplex.close_unsent(&error);
+            error
+        }
     };
     transport.queue.end(CloseCode::Normal);
     transport.duplex.close(&error);

@@ -158,6 +158,7 @@ async fn sse_01_a_stream_that_is_none_fails_the_attempt() {
         let (transport, heard) = connect(&server);
         let error = ask(&transport, 0, "initialize").await.unwrap_err();
         assert_eq!((error.code(), error.facts().status), (code, status));
+        assert_eq!(error.facts().delivered, Some(Delivery::No), "a login may help, and it be sent again");
         until(|| lock(&heard.closed).len() == 1).await;
     }
 }
