@@ -84,8 +84,8 @@ impl Transport for V2 {
                 .append_pair("epoch", &epoch.to_string())
                 .append_pair("from", &from.to_string());
             let response = self.requests.stream(&url).await?;
-            let reader = EventReader::new(response, self.max_message, b"");
-            let inbox: Box<dyn Inbox> = Box::new(Events { reader, silence: self.silence });
+            let reader = EventReader::new(response, self.max_message, b"").lively(self.silence);
+            let inbox: Box<dyn Inbox> = Box::new(Events { reader });
             Ok(inbox)
         })
     }
@@ -131,18 +131,12 @@ pub(super) async fn write(
 /// The events of one stream.
 struct Events {
     reader: EventReader,
-    silence: Duration,
 }
 
 impl Inbox for Events {
     fn next(&mut self) -> BoxFuture<'_, Result<Word, Failure>> {
         Box::pin(async move {
-            let lost = |message| McpError::new(ErrorCode::ConnectionLost, message);
-            let Ok(event) = tokio::time::timeout(self.silence, self.reader.next()).await else {
-                let message = format!("the relay was silent for {} ms", self.silence.as_millis());
-                return Err(Failure::Again(lost(message), None));
-            };
-            match event {
+            match self.reader.next().await {
                 Some(Event::Message { kind, data }) if kind == "message" => Ok(Word::Message(data)),
                 Some(Event::Message { .. }) => Ok(Word::Alive),
                 Some(Event::TooLong { .. }) if self.reader.is_stuck() => {
@@ -154,7 +148,8 @@ impl Inbox for Events {
                 }
                 None => {
                     let message = format!("the relay ended the stream{}", self.reader.why());
-                    Err(Failure::Again(lost(message), self.reader.retry()))
+                    let error = McpError::new(ErrorCode::ConnectionLost, message);
+                    Err(Failure::Again(error, self.reader.retry()))
                 }
             }
         })

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Method;
 use http::header::HeaderValue;
 
@@ -25,6 +26,8 @@ pub struct EventReader {
     framer: EventFramer,
     ready: VecDeque<Event>,
     limit: usize,
+    /// How long nothing at all may come, where that has a limit.
+    silence: Option<Duration>,
     /// Why the stream ended, where not by its own end.
     failure: Option<BodyError>,
 }
@@ -33,13 +36,19 @@ impl EventReader {
     /// The events of a response; `last_id` where it goes on from an earlier one.
     pub fn new(response: Response, limit: usize, last_id: &[u8]) -> Self {
         let framer = EventFramer::resumed(limit, last_id);
-        Self { response, framer, ready: VecDeque::new(), limit, failure: None }
+        Self { response, framer, ready: VecDeque::new(), limit, silence: None, failure: None }
+    }
+
+    /// The same, for a stream that ends with whoever is silent for so long. A slow line is not silent.
+    #[must_use]
+    pub fn lively(self, silence: Duration) -> Self {
+        Self { silence: Some(silence), ..self }
     }
 
     /// The rest of a stream that was cut.
     fn resumed(response: Response, limit: usize, before: &Self) -> Self {
         let framer = EventFramer::resumed(limit, before.last_id()).pausing(before.retry());
-        Self { response, framer, ready: VecDeque::new(), limit, failure: None }
+        Self { response, framer, ready: VecDeque::new(), limit, silence: before.silence, failure: None }
     }
 
     /// The next event; `None` at the end of the stream, whether clean or not. Between events a stream may be
@@ -49,12 +58,7 @@ impl EventReader {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            let next = if self.framer.is_within_event() {
-                self.response.prompt_chunk().await
-            } else {
-                self.response.chunk().await
-            };
-            match next {
+            match self.read_on().await {
                 Ok(Some(chunk)) => self.ready.extend(self.framer.push(&chunk)),
                 Ok(None) => return None,
                 Err(failure) => {
@@ -66,6 +70,17 @@ impl EventReader {
             if self.is_stuck() {
                 return Some(Event::TooLong { length: self.framer.dropped(), id: None });
             }
+        }
+    }
+
+    async fn read_on(&mut self) -> Result<Option<Bytes>, BodyError> {
+        match self.silence {
+            Some(silence) => {
+                let chunk = tokio::time::timeout(silence, self.response.chunk()).await;
+                chunk.unwrap_or(Err(BodyError::Stalled(silence)))
+            }
+            None if self.framer.is_within_event() => self.response.prompt_chunk().await,
+            None => self.response.chunk().await,
         }
     }
 
