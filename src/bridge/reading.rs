@@ -44,12 +44,14 @@ impl Shared {
     pub(super) async fn read(self: &std::sync::Arc<Self>, lanes: &Lanes) {
         let mut down_since = Instant::now();
         let mut tries = 0;
-        loop {
+        for number in 1_u64.. {
             let left = match self.open().await {
-                Ok(mut inbox) => {
+                Ok((epoch, mut inbox)) => {
+                    self.stream.send_replace(Some(number));
                     self.connection_stands();
                     let opened = Instant::now();
-                    let (left, proven) = self.listen(inbox.as_mut(), lanes).await;
+                    let (left, proven) = self.listen(epoch, inbox.as_mut(), lanes).await;
+                    self.stream.send_replace(None);
                     if proven || opened.elapsed() > PROVEN_AFTER {
                         (tries, down_since) = (0, Instant::now());
                     }
@@ -90,15 +92,15 @@ impl Shared {
         if self.was_connected() { self.options.reconnect_limit } else { self.options.connect_limit }
     }
 
-    /// Registers where that is to be done, and opens the stream.
-    async fn open(&self) -> Result<Box<dyn Inbox>, Failure> {
+    /// Registers where that is to be done, and opens the stream; gives the epoch it belongs to.
+    async fn open(&self) -> Result<(u64, Box<dyn Inbox>), Failure> {
         let known = *self.registered.borrow();
         let epoch = match known {
             Some(epoch) => epoch,
             None => self.register().await?,
         };
         let from = lock(&self.core).position.next();
-        self.transport.connect(epoch, from).await
+        Ok((epoch, self.transport.connect(epoch, from).await?))
     }
 
     async fn register(&self) -> Result<u64, Failure> {
@@ -113,14 +115,30 @@ impl Shared {
         Ok(registered.epoch)
     }
 
+    /// Completes when the stream that stands is to be left: it was given up, or what it belongs to is over.
+    async fn given_up(&self, epoch: u64) {
+        let (mut stream, mut registered) = (self.stream.subscribe(), self.registered.subscribe());
+        tokio::select! {
+            _ = stream.wait_for(Option::is_none) => {}
+            _ = registered.wait_for(|now| *now != Some(epoch)) => {}
+        }
+    }
+
     /// Reads one stream; gives why it is left, and whether anything came at all.
-    async fn listen(self: &std::sync::Arc<Self>, inbox: &mut dyn Inbox, lanes: &Lanes) -> (Leave, bool) {
+    async fn listen(
+        self: &std::sync::Arc<Self>,
+        epoch: u64,
+        inbox: &mut dyn Inbox,
+        lanes: &Lanes,
+    ) -> (Leave, bool) {
         let mut proven = false;
         let mut noticed = Noticed::default();
+        let given_up = self.given_up(epoch);
+        tokio::pin!(given_up);
         loop {
             let word = tokio::select! {
                 biased;
-                () = self.kick.notified() => return (Leave::Kicked, proven),
+                () = &mut given_up => return (Leave::Kicked, proven),
                 word = inbox.next() => word,
             };
             let text = match word {

@@ -72,8 +72,8 @@ pub(super) struct Shared {
     pub(super) registered: watch::Sender<Option<u64>>,
     /// There is something to write.
     pub(super) work: Notify,
-    /// The reader gives its stream up.
-    pub(super) kick: Notify,
+    /// Number of the stream that stands; whoever takes it away gives that one up, and no later one.
+    pub(super) stream: watch::Sender<Option<u64>>,
     /// Nothing waits to be written any more.
     pub(super) idle: Notify,
     /// The first connection stands.
@@ -104,6 +104,16 @@ impl Bridge {
             Version::V1 => Box::new(V1::new(&options, &instance, requests, authorizers, environment)?),
             Version::V2 => Box::new(V2::new(&options, &instance, requests)?),
         };
+        Ok(Self::over(options, callbacks, instance, transport))
+    }
+
+    /// A bridge over a transport.
+    pub(super) fn over(
+        options: Options,
+        callbacks: Callbacks,
+        instance: String,
+        transport: Box<dyn Transport>,
+    ) -> Self {
         let core = Core {
             position: Position::behind(options.sequence),
             queue: Queue::new(options.max_queued),
@@ -123,12 +133,12 @@ impl Bridge {
             instance,
             registered: watch::Sender::new(None),
             work: Notify::new(),
-            kick: Notify::new(),
+            stream: watch::Sender::new(None),
             idle: Notify::new(),
             connected: watch::Sender::new(false),
             over: watch::Sender::new(false),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
     /// Connects, once; later calls wait for the same connection.

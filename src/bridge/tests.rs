@@ -1,5 +1,7 @@
 //! How the parts keep their promises together: against a model of a relay, over connections that fail anywhere.
 
+mod tasks;
+
 use proptest::prelude::*;
 
 use super::message::{Filters, Passage};

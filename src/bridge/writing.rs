@@ -117,40 +117,48 @@ impl Shared {
 
     /// The other end has forgotten our registration; the reader makes a new one.
     fn lose_registration(&self, epoch: u64) {
-        let lost = self.registered.send_if_modified(|registered| {
-            let lost = *registered == Some(epoch);
-            if lost {
-                *registered = None;
-            }
-            lost
-        });
-        if lost {
-            self.kick.notify_one();
-        }
+        self.registered.send_if_modified(|registered| registered.take_if(|known| *known == epoch).is_some());
     }
 
     /// Gives signs of life while we are registered (BRG-05).
     pub(super) async fn keep_lease(self: &Arc<Self>) {
-        let mut missed = 0;
+        let mut missed = Missed::default();
         loop {
             tokio::time::sleep(self.options.heartbeat).await;
             let epoch = self.registration().await;
+            let stream = *self.stream.borrow();
             let handled = lock(&self.core).handled();
             let beat = self.transport.beat(epoch, handled);
             match tokio::time::timeout(self.options.heartbeat, beat).await {
-                Ok(Ok(())) => missed = 0,
+                Ok(Ok(())) => missed = Missed::default(),
                 Ok(Err(Failure::Lost(_))) => self.lose_registration(epoch),
                 Ok(Err(Failure::Superseded(error))) if self.is_current(epoch) => return self.fail(&error),
                 Ok(Err(Failure::Fatal(error))) => return self.fail(&error),
                 Ok(Err(_)) | Err(_) => {
-                    missed += 1;
-                    if missed >= MISSED_BEATS {
-                        missed = 0;
-                        self.kick.notify_one();
+                    if let Some(dead) = missed.count(stream) {
+                        self.stream.send_if_modified(|now| now.take_if(|now| *now == dead).is_some());
                     }
                 }
             }
         }
+    }
+}
+
+/// Signs of life that failed in a row while one stream stood: what failed before it says nothing about it.
+#[derive(Debug, Default)]
+struct Missed {
+    stream: Option<u64>,
+    beats: u32,
+}
+
+impl Missed {
+    /// Counts one more; gives the stream that is dead by now. Without a stream the reader knows already.
+    fn count(&mut self, stream: Option<u64>) -> Option<u64> {
+        if self.stream != stream {
+            *self = Self { stream, beats: 0 };
+        }
+        self.beats = self.beats.saturating_add(1);
+        stream.filter(|_| self.beats >= MISSED_BEATS)
     }
 }
 
