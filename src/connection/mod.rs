@@ -29,6 +29,7 @@ pub mod task_news;
 
 use std::borrow::Cow;
 use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -44,6 +45,7 @@ use crate::error::{ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
 use crate::jsonrpc::write::push_string;
 use crate::protocol::prompt::PromptDefinition;
+use crate::protocol::definition::WIRE_NAME_LIMIT;
 use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::skill::SkillDefinition;
 use crate::protocol::tool::ToolDefinition;
@@ -151,6 +153,8 @@ pub(crate) struct Shared {
     pub(crate) verdicts: Arc<dyn VerdictStore>,
     /// Whether the server lately asked for a login in vain.
     pub(crate) login_wish: Arc<dyn login_wish::LoginWish>,
+    /// Updates of resources that were left out for their length.
+    long_uris: AtomicU64,
     pub(crate) health: request::Health,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
@@ -214,6 +218,7 @@ impl Connection {
             view: RwLock::new(StateView::initial(enabled)),
             commands,
             spec: parts.spec,
+            long_uris: AtomicU64::new(0),
             settings: parts.settings,
             host: parts.host,
             listener: parts.listener,
@@ -509,6 +514,19 @@ impl Shared {
 /// The listener of one client: everything it reports is about one generation.
 pub(crate) struct ClientListener {
     pub(crate) shared: Arc<Shared>,
+    /// Tells how many updates were left out: of the first, the second, the fourth …, since news of a flood are no flood
+    /// (F-059).
+    fn tell_long_uri(&self) {
+        let count = self.long_uris.fetch_add(1, Ordering::Relaxed) + 1;
+        if !count.is_power_of_two() {
+            return;
+        }
+        let message = format!(
+            "{count} updates of resources were left out: their URIs are longer than {WIRE_NAME_LIMIT} bytes"
+        );
+        self.diagnose(Diagnostic::warning("RESOURCE_URI_TOO_LONG", message));
+    }
+
     pub(crate) generation: u64,
 }
 
@@ -551,6 +569,10 @@ impl ServerListener for ClientListener {
         let mut data = String::new();
         push_string(&mut data, line);
         // What terminals do with escapes is no secret: nothing is told of those.
+        // No list has such a resource, so nobody knows it.
+        if uri.len() > WIRE_NAME_LIMIT {
+            return self.shared.tell_long_uri();
+        }
         let (members, _) = log_event::log_members("stderr", "info", None, &data, &self.shared.secrets());
         self.shared.emit("log", &members, None);
     }

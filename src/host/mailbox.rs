@@ -1,9 +1,10 @@
 //! The box of letters for JavaScript: ordered, bounded, coalescing. Pure.
 //!
-//! Answers to calls are never dropped (a call waits for each); events are: status and catalogue events keep
-//! the latest per key, progress a few per call, logs the newest, and what was dropped is counted.
+//! Answers to calls are never dropped (a call waits for each), nor are events whose number follows from the host's own
+//! servers and calls. Of the rest, every sort of event keeps its newest, so that a flood of one displaces no other; what
+//! was dropped is counted. Catalogue events keep the latest per key, progress a few per call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::HostEvent;
 
@@ -93,25 +94,112 @@ impl Letter {
     }
 }
 
-/// Events that may wait while JavaScript is busy (F-059).
+/// Events of which every one counts (LIF-01, SEC-07); how many there are, no server decides.
+const KEPT: [&str; 10] = [
+    "audit",
+    "authRequired",
+    "configChanged",
+    "exit",
+    "promptsChanged",
+    "resourcesChanged",
+    "state",
+    "status",
+    "taskStatus",
+    "toolsChanged",
+];
+/// Events of any other sort that may wait while JavaScript is busy (F-059); more where each is of another key, since a
+/// host may have subscribed to many resources; and their bytes.
 pub const MAX_EVENTS: usize = 1_024;
+const MAX_KEYED: usize = 16 * MAX_EVENTS;
+const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 /// Progress letters of one call that may wait; a further one replaces the newest.
 const MAX_PROGRESS: u32 = 16;
 /// Letters and bytes handed over at a time, so that one turn never holds the event loop for long.
 const BATCH_LETTERS: usize = 512;
 const BATCH_BYTES: usize = 256 * 1024;
 
+/// Letters in order of arrival, each with its ordinal among all.
+#[derive(Debug, Default)]
+struct Lane {
+    letters: VecDeque<(u64, Letter)>,
+    /// The waiting event of a key.
+    keyed: HashMap<String, u64>,
+    bytes: usize,
+}
+
+impl Lane {
+    fn push(&mut self, ordinal: u64, letter: Letter) {
+        self.bytes += weight(&letter);
+        if let Letter::Event(HostEvent { key: Some(key), .. }) = &letter {
+            self.keyed.insert(key.clone(), ordinal);
+        }
+        self.letters.push_back((ordinal, letter));
+    }
+
+    /// Lets an event take the place of the one it supersedes; gives it back where there is none.
+    fn replace(&mut self, event: HostEvent) -> Option<HostEvent> {
+        let waiting = event.key.as_ref().and_then(|key| self.keyed.get(key)).copied();
+        let Some(Letter::Event(waiting)) = waiting.and_then(|ordinal| self.get_mut(ordinal)) else {
+            return Some(event);
+        };
+        let (before, now) = (waiting.body.len(), event.body.len());
+        waiting.body = event.body;
+        self.bytes = self.bytes - before + now;
+        None
+    }
+
+    fn get_mut(&mut self, ordinal: u64) -> Option<&mut Letter> {
+        let index = self.letters.binary_search_by_key(&ordinal, |(own, _)| *own).ok()?;
+        self.letters.get_mut(index).map(|(_, letter)| letter)
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.letters.front().map(|(ordinal, _)| *ordinal)
+    }
+
+    fn pop(&mut self) -> Option<Letter> {
+        let (_, letter) = self.letters.pop_front()?;
+        self.bytes -= weight(&letter);
+        if let Letter::Event(HostEvent { key: Some(key), .. }) = &letter {
+            self.keyed.remove(key);
+        }
+        Some(letter)
+    }
+
+    /// Makes room for another letter; gives how many had to go. What finds nothing waiting always has room.
+    fn make_room(&mut self, letter: &Letter) -> u64 {
+        let mut gone = 0;
+        let has_key = matches!(letter, Letter::Event(HostEvent { key: Some(_), .. }));
+        let most = if has_key { MAX_KEYED } else { MAX_EVENTS };
+        while self.letters.len() >= most || self.bytes + weight(letter) > MAX_EVENT_BYTES {
+            if self.pop().is_none() {
+                break;
+            }
+            gone += 1;
+        }
+        gone
+    }
+}
+
+/// Bytes that a letter takes while it waits.
+fn weight(letter: &Letter) -> usize {
+    match letter {
+        Letter::Event(event) => event.body.len() + 2 * event.key.as_ref().map_or(0, String::len),
+        other => other.cost(),
+    }
+}
+
 /// Letters in order of arrival.
 #[derive(Debug, Default)]
 pub struct Mailbox {
-    letters: VecDeque<Letter>,
-    /// Letters handed out so far: turns the position of a keyed event into an index.
-    handed_out: u64,
-    keyed: HashMap<String, u64>,
+    /// What is never dropped.
+    kept: Lane,
+    /// The other events, by name.
+    bounded: BTreeMap<&'static str, Lane>,
+    next: u64,
     progress: HashMap<u32, (u32, u64)>,
     /// Bytes that wait for in-process servers, by channel.
     for_servers: HashMap<u32, usize>,
-    events: usize,
     dropped: u64,
 }
 
@@ -121,8 +209,19 @@ impl Mailbox {
         match letter {
             Letter::Event(event) => self.push_event(event),
             Letter::Progress { call, body } => self.push_progress(call, body),
-            other => self.letters.push_back(other),
+            other => self.keep(other),
         }
+    }
+
+    /// Adds a letter that is never dropped.
+    fn keep(&mut self, letter: Letter) {
+        let ordinal = self.ordinal();
+        self.kept.push(ordinal, letter);
+    }
+
+    fn ordinal(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 
     /// Adds a letter for an in-process server, unless more than `room` bytes would wait for it (STD-07); then
@@ -136,63 +235,51 @@ impl Mailbox {
             return Err(waiting);
         }
         self.for_servers.insert(channel, waiting + body.len());
-        self.letters.push_back(Letter::Server { channel, body });
+        self.keep(Letter::Server { channel, body });
         Ok(())
     }
 
     fn push_event(&mut self, event: HostEvent) {
-        if let Some(key) = &event.key {
-            let place = self.keyed.get(key).and_then(|place| self.index_of(*place));
-            if let Some(Letter::Event(waiting)) = place.and_then(|index| self.letters.get_mut(index)) {
-                waiting.body = event.body;
-                return;
-            }
+        let ordinal = self.ordinal();
+        let is_kept = KEPT.contains(&event.name);
+        let lane = if is_kept { &mut self.kept } else { self.bounded.entry(event.name).or_default() };
+        let Some(event) = lane.replace(event) else { return };
+        let letter = Letter::Event(event);
+        if !is_kept {
+            self.dropped += lane.make_room(&letter);
         }
-        if self.events >= MAX_EVENTS && event.key.is_none() {
-            self.dropped += 1;
-            return;
-        }
-        if let Some(key) = &event.key {
-            self.keyed.insert(key.clone(), self.next_place());
-        }
-        self.events += 1;
-        self.letters.push_back(Letter::Event(event));
+        lane.push(ordinal, letter);
     }
 
     fn push_progress(&mut self, call: u32, body: String) {
-        let next = self.next_place();
-        let (count, newest) = self.progress.get(&call).copied().unwrap_or((0, next));
-        let index = self.index_of(newest);
-        if count >= MAX_PROGRESS
-            && let Some(Letter::Progress { body: waiting, .. }) =
-                index.and_then(|at| self.letters.get_mut(at))
+        let known = self.progress.get(&call).copied();
+        if let Some((MAX_PROGRESS.., newest)) = known
+            && let Some(Letter::Progress { body: waiting, .. }) = self.kept.get_mut(newest)
         {
             *waiting = body;
             return;
         }
-        self.progress.insert(call, (count + 1, next));
-        self.letters.push_back(Letter::Progress { call, body });
+        let ordinal = self.ordinal();
+        self.progress.insert(call, (known.map_or(0, |(count, _)| count) + 1, ordinal));
+        self.kept.push(ordinal, Letter::Progress { call, body });
     }
 
-    fn next_place(&self) -> u64 {
-        self.handed_out + self.letters.len() as u64
-    }
-
-    fn index_of(&self, place: u64) -> Option<usize> {
-        usize::try_from(place.checked_sub(self.handed_out)?).ok()
+    /// Where the oldest letter waits.
+    fn oldest(&mut self) -> Option<&mut Lane> {
+        let lanes = std::iter::once(&mut self.kept).chain(self.bounded.values_mut());
+        lanes.filter(|lane| lane.first().is_some()).min_by_key(|lane| lane.first())
     }
 
     /// Takes the next batch. A letter larger than a batch comes alone.
     pub fn take_batch(&mut self) -> Vec<Letter> {
         let mut batch = Vec::new();
         let mut bytes = 0;
-        while let Some(letter) = self.letters.front() {
-            bytes += letter.cost();
+        while let Some(lane) = self.oldest() {
+            bytes += lane.letters.front().map_or(0, |(_, letter)| letter.cost());
             if !batch.is_empty() && (bytes > BATCH_BYTES || batch.len() >= BATCH_LETTERS) {
                 break;
             }
-            if let Some(letter) = self.letters.pop_front() {
-                self.handed_out += 1;
+            if let Some(letter) = lane.pop() {
                 self.forget(&letter);
                 batch.push(letter);
             }
@@ -202,12 +289,6 @@ impl Mailbox {
 
     fn forget(&mut self, letter: &Letter) {
         match letter {
-            Letter::Event(event) => {
-                self.events -= 1;
-                if let Some(key) = &event.key {
-                    self.keyed.remove(key);
-                }
-            }
             Letter::Progress { call, .. } => {
                 self.progress.remove(call);
             }
@@ -225,7 +306,7 @@ impl Mailbox {
 
     /// Whether letters wait.
     pub fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.kept.letters.is_empty() && self.bounded.values().all(|lane| lane.letters.is_empty())
     }
 
     /// How many events were dropped since the last question.
@@ -239,7 +320,17 @@ mod tests {
     use super::*;
 
     fn event(key: Option<&str>, body: &str) -> Letter {
-        Letter::Event(HostEvent { name: "log", body: body.into(), key: key.map(Into::into) })
+        named("log", key, body)
+    }
+
+    fn named(name: &'static str, key: Option<&str>, body: &str) -> Letter {
+        Letter::Event(HostEvent { name, body: body.into(), key: key.map(Into::into) })
+    }
+
+    fn drain(mailbox: &mut Mailbox) -> Vec<Letter> {
+        std::iter::from_fn(|| Some(mailbox.take_batch()).filter(|batch| !batch.is_empty()))
+            .flatten()
+            .collect()
     }
 
     fn settled(id: u32) -> Letter {
@@ -273,6 +364,59 @@ mod tests {
             answers += batch.iter().filter(|letter| matches!(letter, Letter::Settled { .. })).count();
         }
         assert_eq!(answers, 5_000);
+    }
+
+    #[test]
+    fn lif_01_a_flood_of_logs_displaces_no_change_of_state() {
+        let mut mailbox = Mailbox::default();
+        for number in 0..3_000 {
+            mailbox.push(event(None, &number.to_string()));
+            if number % 1_000 == 0 {
+                mailbox.push(named("status", None, &number.to_string()));
+                mailbox.push(named("audit", None, &number.to_string()));
+            }
+        }
+        assert_eq!(mailbox.take_dropped(), 3_000 - MAX_EVENTS as u64);
+        let letters = drain(&mut mailbox);
+        let told = |name: &str| {
+            let of_name = |letter: &Letter| matches!(letter, Letter::Event(event) if event.name == name);
+            letters.iter().filter(|letter| of_name(letter)).count()
+        };
+        assert_eq!((told("status"), told("audit"), told("log")), (3, 3, MAX_EVENTS));
+        assert_eq!(letters.last(), Some(&event(None, "2999")), "the newest logs are kept, in order");
+        let place = |wanted: &Letter| letters.iter().position(|letter| letter == wanted).unwrap();
+        assert!(place(&event(None, "2000")) < place(&named("status", None, "2000")));
+        assert!(place(&named("status", None, "2000")) < place(&event(None, "2001")));
+    }
+
+    #[test]
+    fn f_059_events_with_keys_are_bounded_in_number_and_bytes() {
+        let mut mailbox = Mailbox::default();
+        let update = |number: usize, length: usize| {
+            let uri = format!("{number}:{}", "u".repeat(length));
+            named("resourceUpdated", Some(&uri), &uri)
+        };
+        for number in 0..20_000 {
+            mailbox.push(update(number, 10));
+            mailbox.push(update(number, 10));
+        }
+        assert_eq!(mailbox.take_dropped(), 20_000 - MAX_KEYED as u64, "one of a key is one");
+        assert_eq!(drain(&mut mailbox).len(), MAX_KEYED);
+        for number in 0..2_000 {
+            mailbox.push(update(number, 20_000));
+        }
+        let lane = &mailbox.bounded["resourceUpdated"];
+        assert!(lane.bytes <= MAX_EVENT_BYTES && lane.keyed.len() == lane.letters.len());
+        let kept = lane.letters.len() as u64;
+        assert_eq!(mailbox.take_dropped(), 2_000 - kept);
+        assert_eq!(drain(&mut mailbox).last(), Some(&update(1_999, 20_000)));
+        mailbox.push(update(1, MAX_EVENT_BYTES));
+        assert_eq!(
+            (mailbox.take_dropped(), mailbox.take_batch().len()),
+            (0, 1),
+            "nothing waits: always taken"
+        );
+        assert_eq!(mailbox.bounded["resourceUpdated"].bytes, 0);
     }
 
     #[test]
