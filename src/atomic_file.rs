@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::runtime;
+
 /// Longest wait for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at the lock.
@@ -22,17 +24,19 @@ pub struct WriteLock {
     _file: File,
 }
 
-/// Waits until nobody else writes `path`, at most ten seconds. Blocks the thread.
+/// Waits until nobody else writes `path`, at most ten seconds. Blocks the task that calls, and no other (Q5).
 ///
 /// # Errors
 /// `TimedOut`, or why the directory cannot be opened.
 pub fn lock(path: &Path) -> io::Result<WriteLock> {
     let directory = parent(path);
     // The directory itself carries the lock where the system allows it, so that no lock file is left behind.
-    if cfg!(unix)
-        && let Ok(lock) = wait_for(File::open(directory)?)
-    {
-        return Ok(lock);
+    if cfg!(unix) {
+        match wait_for(File::open(directory)?) {
+            // Some systems lock no directories.
+            Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
+            outcome => return outcome,
+        }
     }
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".lock");
@@ -41,13 +45,19 @@ pub fn lock(path: &Path) -> io::Result<WriteLock> {
 
 fn wait_for(file: File) -> io::Result<WriteLock> {
     let end = Instant::now() + PATIENCE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(WriteLock { _file: file }),
-            Err(TryLockError::WouldBlock) if Instant::now() < end => std::thread::sleep(PAUSE),
-            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::TimedOut.into()),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+    let mut outcome = file.try_lock();
+    if matches!(outcome, Err(TryLockError::WouldBlock)) {
+        runtime::beside_others(|| {
+            while matches!(outcome, Err(TryLockError::WouldBlock)) && Instant::now() < end {
+                std::thread::sleep(PAUSE);
+                outcome = file.try_lock();
+            }
+        });
+    }
+    match outcome {
+        Ok(()) => Ok(WriteLock { _file: file }),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::TimedOut.into()),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -57,6 +67,10 @@ fn wait_for(file: File) -> io::Result<WriteLock> {
 /// # Errors
 /// Whatever the file system says; the old content then stays.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    runtime::beside_others(|| replace_at_once(path, content, mode))
+}
+
+fn replace_at_once(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let directory = parent(path);
     let (temporary, mut file) = create_beside(path, existing_mode(path).unwrap_or(mode))?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
@@ -156,4 +170,34 @@ pub fn private_directory(path: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 pub fn private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn q5_pro_06_who_waits_for_a_file_holds_up_no_other_task() {
+        let directory = std::env::temp_dir().join(format!("mcp-switchboard-lock-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("file");
+        let held = lock(&path).unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let waiting = runtime.spawn(async move { lock(&path).map(drop) });
+        let began = Instant::now();
+        let tick = runtime.spawn(async {
+            for _ in 0..5 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        runtime
+            .block_on(async { tokio::time::timeout(Duration::from_secs(5), tick).await })
+            .unwrap()
+            .unwrap();
+        assert!(began.elapsed() < Duration::from_secs(5) && !waiting.is_finished());
+        drop(held);
+        runtime.block_on(waiting).unwrap().unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 }

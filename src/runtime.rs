@@ -15,7 +15,8 @@ use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
 /// One worker: with several, each small task wakes a second one to look for more, which costs a lone call more
-/// than the call itself. What takes long leaves the worker to others meanwhile ([`at_length`]).
+/// than the call itself. What takes long leaves the worker to others meanwhile ([`at_length`],
+/// [`beside_others`]).
 const WORKERS: usize = 1;
 /// Work on texts from this size on counts as taking long.
 const LONG_FROM: usize = 256 * 1024;
@@ -254,9 +255,14 @@ impl Sweeper {
 
 /// Does work on a text of `size` bytes; where that takes long, other tasks go on meanwhile.
 pub fn at_length<T>(size: usize, work: impl FnOnce() -> T) -> T {
+    if size >= LONG_FROM { beside_others(work) } else { work() }
+}
+
+/// Does work that keeps its thread for long, or lets it wait; other tasks go on meanwhile.
+pub fn beside_others<T>(work: impl FnOnce() -> T) -> T {
     let shared =
         Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if size >= LONG_FROM && shared { tokio::task::block_in_place(work) } else { work() }
+    if shared { tokio::task::block_in_place(work) } else { work() }
 }
 
 /// Something that was written to outside the runtime and waits to be sent on.
