@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::unicode;
+
 /// Bytes that are kept.
 pub(super) const RING_BYTES: usize = 64 * 1024;
 
@@ -110,7 +112,14 @@ fn cut(line: &[u8]) -> &[u8] {
     &line[..end.unwrap_or(LINE_BYTES)]
 }
 
-/// Text without terminal sequences and control characters (tabs stay), without blanks at its end.
+/// At most [`LINE_BYTES`]: cleaning may have put several letters in the place of one.
+fn cut_text(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(LINE_BYTES));
+    text
+}
+
+/// Text without terminal sequences, control characters (tabs stay) and whatever cannot be seen (SEC-01), without blanks
+/// at its end.
 pub(super) fn clean(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut cleaned = String::with_capacity(text.len());
@@ -123,8 +132,8 @@ pub(super) fn clean(line: &[u8]) -> String {
             _ => cleaned.push(character),
         }
     }
-    cleaned.truncate(cleaned.trim_end().len());
-    cleaned
+    let cleaned = cut_text(unicode::clean_str_lossy(&cleaned));
+    cleaned.trim_end().to_owned()
 }
 
 fn skip_sequence(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {

@@ -64,8 +64,12 @@ fn std_01_a_line_without_end_is_bounded_and_ends_on_a_character() {
 }
 
 #[test]
-fn lines_lose_terminal_sequences() {
-    let cases: [(&[u8], &str); 8] = [
+fn sec_01_lines_lose_terminal_sequences_and_what_cannot_be_seen() {
+    let invisible = "a\u{202e}b\u{202c} \u{e0041}\u{200b}c\u{200b}".as_bytes();
+    let long = "\u{fdfa}".repeat(LINE_BYTES / 3);
+    assert!(clean(long.as_bytes()).len() <= LINE_BYTES, "SEC-01: however much longer cleaning makes it");
+    let cases: [(&[u8], &str); 9] = [
+        (invisible, "ab c"),
         (b"\x1b[31mred\x1b[0m plain\r", "red plain"),
         (b"\x1b]0;title\x07text", "text"),
         (b"\x1b]8;;http://x\x1b\\link", "link"),
