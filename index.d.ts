@@ -1675,7 +1675,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   disconnect(server: string, options?: { signal?: AbortSignal }): Promise<void>;
   /**
    * Closes everything, in bounded time; nothing is left running. Calls in flight reject with `MANAGER_CLOSED`. May be
-   * called any number of times, also from a listener.
+   * called any number of times, also from a listener; asking for `fast` hastens an end that is under way.
    */
   close(options?: {
     /** `graceful`: end of input, SIGTERM, SIGKILL. `fast`: SIGINT, SIGTERM, SIGKILL within a second. Default `graceful`. */

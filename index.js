@@ -13,6 +13,7 @@ const { BridgeSessions } = require('./lib/bridge-sessions.js');
 const { servedSession } = require('./lib/bridge-served.js');
 const check = require('./lib/check.js');
 const errors = require('./lib/errors.js');
+const exit = require('./lib/exit.js');
 const functions = require('./lib/functions.js');
 const { callbacksOf, Questions, strayFunctions } = require('./lib/questions.js');
 const { contained } = require('./lib/letters.js');
@@ -27,15 +28,6 @@ const { McpView, callingView } = require('./lib/view.js');
 /** Flag of a call: somebody hears of its end. */
 const WANTS_CALLS = 4;
 
-/** Managers of this environment that may own processes; ended synchronously when it exits. */
-const alive = new Set();
-process.on('exit', () => {
-  for (const close of alive) close();
-});
-
-/** Holds nothing but the native half: a manager that is forgotten has to be collected. */
-const closer = (half) => () => half.closeNow();
-
 class McpManager extends EventEmitter {
   #native;
   #calls;
@@ -44,8 +36,6 @@ class McpManager extends EventEmitter {
   #callOptions;
   #toolErrors;
   #background;
-  #closed;
-  #exit;
   #sdk;
   #views = new Map();
 
@@ -67,9 +57,9 @@ class McpManager extends EventEmitter {
     this.#native = half;
     this.#background = new BackgroundCalls(this.#calls, (handle) => this.#ask('cancelTask', { handle }));
     this.#sdk = new SdkServers(half);
-    this.#exit = closer(half);
-    alive.add(this.#exit);
-    collected.register(this, { exit: this.#exit, orphans: this.#sdk.orphans }, this.#exit);
+    // Nothing but the native half: a manager that is forgotten has to be collected.
+    exit.managers.add(half);
+    collected.register(this, { half, orphans: this.#sdk.orphans }, half);
   }
 
   // ── configuration ──────────────────────────────────────────────────────────────────────────────────────
@@ -206,8 +196,11 @@ class McpManager extends EventEmitter {
   async close(options) {
     check.optionalObject(options, 'options');
     check.optionalChoice(options?.mode, ['graceful', 'fast'], 'options.mode');
-    this.#closed ??= this.#ask('close', { fast: options?.mode === 'fast' }).finally(() => this.#end());
-    await this.#closed;
+    const { mode, signal } = options ?? {};
+    if (signal !== undefined) check.signal(signal);
+    // Each one asks: a fast end hastens one under way. No signal crosses, since closing goes on without whoever waits.
+    const closed = this.#ask('close', { fast: mode === 'fast' }).finally(() => this.#end());
+    await untilAborted(closed, signal);
   }
 
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() {
@@ -575,14 +568,25 @@ class McpManager extends EventEmitter {
 
   #end() {
     this.#calls.held = false;
-    alive.delete(this.#exit);
-    collected.unregister(this.#exit);
+    exit.managers.delete(this.#native);
+    collected.unregister(this.#native);
   }
 }
 
+/** Waits for something that goes on when a signal ends the wait. */
+function untilAborted(promise, signal) {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
 /** What a forgotten manager leaves behind in this environment. */
-const collected = new FinalizationRegistry(({ exit, orphans }) => {
-  alive.delete(exit);
+const collected = new FinalizationRegistry(({ half, orphans }) => {
+  exit.managers.delete(half);
   endOrphans(orphans);
 });
 

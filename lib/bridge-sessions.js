@@ -5,13 +5,11 @@ const { EventEmitter } = require('node:events');
 const check = require('./check.js');
 const { bridgeCalls } = require('./bridge-calls.js');
 const checkBridge = require('./check-bridge.js');
+const exit = require('./exit.js');
 const { contained } = require('./letters.js');
 
 /** Processes that run: nobody has to hold them, and none outlives this one. */
 const running = new Set();
-process.on('exit', () => {
-  for (const child of running) child.closeNow();
-});
 
 class BridgeSessions {
   #options;
@@ -80,10 +78,11 @@ class BridgeChild extends EventEmitter {
 
   async [START](caller) {
     running.add(this);
+    exit.children.add(this.#calls.native);
     try {
       this.#pid = await this.#calls.ask('start', '', caller);
     } catch (error) {
-      running.delete(this);
+      this.#gone();
       throw error;
     }
   }
@@ -117,15 +116,15 @@ class BridgeChild extends EventEmitter {
     await this.close();
   }
 
-  /** The host is exiting. */
-  closeNow() {
-    this.#calls.native.closeNow();
+  #gone() {
+    running.delete(this);
+    exit.children.delete(this.#calls.native);
   }
 
   #tell(name, value) {
     if (name === 'exit') {
       this.#exit = value;
-      running.delete(this);
+      this.#gone();
       this.#calls.held = false;
       this.#resolveExit(value);
     }

@@ -17,6 +17,7 @@ use crate::bridge::uuid_set::BoundedUuidSet;
 use crate::error::McpError;
 use crate::host::post::PostOffice;
 use crate::runtime;
+use crate::transport::stdio::ExitLot;
 
 /// The native half of `Bridge`, `BridgeSessions` and `BridgeChild`.
 #[napi]
@@ -77,12 +78,13 @@ impl NativeBridge {
     pub fn number(&self, name: String) -> Option<i64> {
         self.desk.number(&name).map(|number| i64::try_from(number).unwrap_or(i64::MAX))
     }
+}
 
-    /// Ends everything at once, blocking for about a second at most: the host is exiting.
-    #[napi(catch_unwind)]
-    pub fn close_now(&self) {
+impl NativeBridge {
+    /// What has to be ended when the host exits; from now on nobody is told anything.
+    pub(super) fn exit_lot(&self) -> ExitLot {
         self.post.shut();
-        self.desk.abandon();
+        self.desk.exit_lot()
     }
 }
 

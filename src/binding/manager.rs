@@ -17,6 +17,7 @@ use crate::manager::verb_payloads::call_options;
 use crate::runtime;
 use crate::transport::CloseMode;
 use crate::transport::in_process::Script;
+use crate::transport::stdio::ExitLot;
 
 /// The native half of `McpManager`.
 #[napi]
@@ -185,13 +186,6 @@ impl NativeManager {
         self.manager.close_view(view);
     }
 
-    /// Ends every server process, blocking for about a second at most: the host is exiting.
-    #[napi(catch_unwind)]
-    pub fn close_now(&self) {
-        self.manager.post().shut();
-        self.manager.close_now();
-    }
-
     fn listeners(&self, id: u32, flags: u32) -> Listeners {
         let span = (flags & WANTS_SPAN != 0).then(|| Span::start(self.manager.post()));
         Listeners { progress: self.progress(id, flags), span }
@@ -208,6 +202,19 @@ impl NativeManager {
                 post.deliver(Letter::Progress { call: id, body });
             }
         }))
+    }
+}
+
+impl NativeManager {
+    /// What has to be ended when the host exits; from now on nobody is told anything.
+    pub(super) fn exit_lot(&self) -> ExitLot {
+        self.manager.post().shut();
+        self.manager.exit_lot()
+    }
+
+    /// The last moment of the host.
+    pub(super) fn leave_now(&self) {
+        self.manager.leave_now();
     }
 }
 

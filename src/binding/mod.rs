@@ -9,6 +9,7 @@
 
 mod bridge;
 mod calls;
+mod exit;
 mod functions;
 mod letters;
 mod manager;

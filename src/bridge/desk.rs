@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::session::Bridge;
 use crate::error::{ErrorCode, McpError};
 use crate::transport::BoxFuture;
+use crate::transport::stdio::ExitLot;
 
 /// The answer to come: JSON text.
 pub type Answer = BoxFuture<'static, Result<String, McpError>>;
@@ -17,6 +18,10 @@ pub trait Desk: Send + Sync {
     fn number(&self, name: &str) -> Option<u64>;
     /// Ends at once, without a word to anybody; blocks for a moment at most.
     fn abandon(&self);
+    /// What has to be ended when the host exits.
+    fn exit_lot(&self) -> ExitLot {
+        ExitLot::default()
+    }
 }
 
 /// The answer to a request that there is not.

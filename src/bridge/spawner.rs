@@ -25,7 +25,9 @@ use crate::json_scan;
 use crate::jsonrpc::{Incoming, RawText, write};
 use crate::runtime;
 use crate::transport::stdio::channel::{self, ChannelLimits, StdioTransport};
-use crate::transport::stdio::{CloseMode, Inherit, ServerProcess, ShutdownTimes, StdioRecipe, close_all_now};
+use crate::transport::stdio::{
+    CloseMode, ExitLot, Inherit, ServerProcess, ShutdownTimes, StdioRecipe, close_all_now,
+};
 use crate::transport::{Receiver, Transport};
 
 /// What tells the process which session it serves.
@@ -206,8 +208,12 @@ impl Desk for Child {
     }
 
     fn abandon(&self) {
-        let process = self.running.get().map(|running| Arc::clone(&running.process));
-        let _ = close_all_now(process, &self.times);
+        let _ = close_all_now([self.exit_lot()]);
+    }
+
+    fn exit_lot(&self) -> ExitLot {
+        let processes = self.running.get().map(|running| Arc::clone(&running.process)).into_iter().collect();
+        ExitLot { processes, times: self.times }
     }
 }
 

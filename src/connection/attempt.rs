@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::state::FailureKind;
-use super::{ClientListener, Live, Shared, authorization, login_wish, recording, remote, socket};
+use super::{ClientListener, Live, Shared, authorization, leftovers, login_wish, recording, remote, socket};
 use crate::client::Tables;
 use crate::client::inbound::Inbound;
 use crate::client::input::InputDesk;
@@ -72,7 +72,11 @@ async fn open_in_slot(
     {
         predecessors.settled(shared).await;
     }
-    let environment = environment_of(shared).await;
+    let environment = tokio::select! {
+        biased;
+        environment = environment_of(shared) => environment,
+        _ = &mut *abandon => return Err((FailureKind::Passing, given_up())),
+    };
     let deadline = Deadline::start(shared.settings.clocks.connecting());
     // The older way knows the handshake era alone.
     let two_ways = matches!(shared.spec.transport, TransportSpec::Http(_))
@@ -214,6 +218,7 @@ async fn open_once(
             let kind = kind_of(&error);
             let status = transport.last_status();
             transport.close(CloseMode::Fast, error.clone()).await;
+            leftovers::tell_survivors(shared, transport.as_ref());
             let error = explain(&error, &transport.evidence(), transport.phase()).on(&server);
             Err(Refused { kind, error: shared.redact_error(error), status })
         }
@@ -279,6 +284,7 @@ fn start_transport(
             };
             let recipe = stdio_recipe(shared, spec);
             let transport = channel::open(&recipe, way.environment, limits, receiver)?;
+            leftovers::tell_without_link(shared);
             Ok(transport)
         }
         TransportSpec::Sdk { name } => {

@@ -7,6 +7,7 @@ pub mod attempt;
 mod authorization;
 pub mod backoff;
 pub mod catalog;
+mod leftovers;
 pub mod lists;
 pub mod liveness;
 mod log_event;
@@ -28,8 +29,8 @@ mod task_listening;
 pub mod task_news;
 
 use std::borrow::Cow;
-use std::sync::{Arc, RwLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -41,11 +42,11 @@ use crate::client::verdict::VerdictStore;
 use crate::config::spec::{ServerSpec, StartPolicy};
 use crate::deadline::Deadline;
 use crate::diagnostic::Diagnostic;
-use crate::error::{ErrorCode, McpError};
+use crate::error::{Delivery, ErrorCode, McpError};
 use crate::host::{Host, HostEvent};
 use crate::jsonrpc::write::push_string;
-use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::definition::WIRE_NAME_LIMIT;
+use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::resource::ResourceDefinition;
 use crate::protocol::skill::SkillDefinition;
 use crate::protocol::tool::ToolDefinition;
@@ -85,6 +86,11 @@ pub enum Readiness {
         error: McpError,
         /// Earliest next attempt, where use may start one.
         retry_at: Option<Instant>,
+    },
+    /// Never again.
+    Closed {
+        /// Why it was ended.
+        reason: McpError,
     },
 }
 
@@ -126,6 +132,8 @@ pub enum Wish {
 pub trait ConnectionListener: Send + Sync {
     /// The tools or prompts known of a server have changed, or its state has: names may have to be given anew.
     fn catalog_changed(&self);
+    /// Something about this machine was found that is told once, whichever server it came up with.
+    fn found(&self, finding: &Diagnostic);
 }
 
 /// What all parts of one connection share.
@@ -145,6 +153,8 @@ pub(crate) struct Shared {
     pub(crate) subscriptions: Subscriptions,
     /// Skills that were loaded.
     skills: SkillShelf,
+    /// Updates of resources that were left out for their length.
+    long_uris: AtomicU64,
     /// Who waits for news of which task.
     pub(crate) task_news: task_news::TaskNews,
     /// Where the lists of a server that starts late are kept.
@@ -153,8 +163,6 @@ pub(crate) struct Shared {
     pub(crate) verdicts: Arc<dyn VerdictStore>,
     /// Whether the server lately asked for a login in vain.
     pub(crate) login_wish: Arc<dyn login_wish::LoginWish>,
-    /// Updates of resources that were left out for their length.
-    long_uris: AtomicU64,
     pub(crate) health: request::Health,
     pub(crate) view: RwLock<StateView>,
     pub(crate) commands: mpsc::Sender<Command>,
@@ -210,6 +218,7 @@ impl Connection {
             access: Access::of(&parts.spec, &parts.settings, &parts.host, &parts.tokens),
             subscriptions: Subscriptions::default(),
             skills: SkillShelf::default(),
+            long_uris: AtomicU64::new(0),
             task_news: task_news::TaskNews::default(),
             manifest: parts.manifest,
             verdicts: parts.verdicts,
@@ -218,7 +227,6 @@ impl Connection {
             view: RwLock::new(StateView::initial(enabled)),
             commands,
             spec: parts.spec,
-            long_uris: AtomicU64::new(0),
             settings: parts.settings,
             host: parts.host,
             listener: parts.listener,
@@ -296,6 +304,10 @@ impl Connection {
                     self.send(Command::Use).await?;
                 }
                 Readiness::Idle => self.send(Command::Use).await?,
+                // Whoever still waits has sent nothing.
+                Readiness::Closed { reason } => {
+                    return Err(reason.with(|facts| facts.delivered = Some(Delivery::No)));
+                }
                 Readiness::Coming | Readiness::Ready(_) => {}
             }
             tokio::select! {
@@ -335,7 +347,8 @@ impl Connection {
         answer.await.map_err(|_| self.gone())
     }
 
-    /// Ends the connection for good; open requests fail with `reason`. Resolves when nothing is left of it.
+    /// Ends the connection for good; open requests fail with `reason`. Resolves when nothing is left of it. To ask
+    /// again for a fast end hastens one that is under way.
     pub async fn close(&self, mode: CloseMode, reason: McpError) {
         if let Some(login) = self.login() {
             login.end_logins();
@@ -350,11 +363,16 @@ impl Connection {
         self.shared.commands.send(command).await.map_err(|_| self.gone())
     }
 
-    /// Completes when the connection has ended for good, with the error of what is still under way.
+    /// Completes when the connection is ended for good, with the error of what is still under way.
     pub async fn closed(&self) -> McpError {
         let mut readiness = self.readiness.clone();
-        while readiness.changed().await.is_ok() {}
+        let _ = readiness.wait_for(|now| matches!(now, Readiness::Closed { .. })).await;
         self.gone()
+    }
+
+    /// Whether both handles are of the same connection.
+    pub fn is(&self, other: &Connection) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Reports a finding about this server.
@@ -362,8 +380,12 @@ impl Connection {
         self.shared.diagnose(finding);
     }
 
+    /// Why the connection was ended.
     fn gone(&self) -> McpError {
-        McpError::new(ErrorCode::ManagerClosed, "the connection was closed").on(self.name())
+        match &*self.readiness.borrow() {
+            Readiness::Closed { reason } => reason.clone(),
+            _ => McpError::new(ErrorCode::ConnectionLost, "the connection was ended").on(self.name()),
+        }
     }
 
     /// What people see.
@@ -492,6 +514,19 @@ impl Shared {
         }
     }
 
+    /// Tells how many updates were left out: of the first, the second, the fourth …, since news of a flood are no flood
+    /// (F-059).
+    fn tell_long_uri(&self) {
+        let count = self.long_uris.fetch_add(1, Ordering::Relaxed) + 1;
+        if !count.is_power_of_two() {
+            return;
+        }
+        let message = format!(
+            "{count} updates of resources were left out: their URIs are longer than {WIRE_NAME_LIMIT} bytes"
+        );
+        self.diagnose(Diagnostic::warning("RESOURCE_URI_TOO_LONG", message));
+    }
+
     pub(crate) fn current_process(&self) -> Option<Arc<crate::transport::stdio::ServerProcess>> {
         read(&self.view).transport.as_ref().and_then(|transport| transport.process())
     }
@@ -514,19 +549,6 @@ impl Shared {
 /// The listener of one client: everything it reports is about one generation.
 pub(crate) struct ClientListener {
     pub(crate) shared: Arc<Shared>,
-    /// Tells how many updates were left out: of the first, the second, the fourth …, since news of a flood are no flood
-    /// (F-059).
-    fn tell_long_uri(&self) {
-        let count = self.long_uris.fetch_add(1, Ordering::Relaxed) + 1;
-        if !count.is_power_of_two() {
-            return;
-        }
-        let message = format!(
-            "{count} updates of resources were left out: their URIs are longer than {WIRE_NAME_LIMIT} bytes"
-        );
-        self.diagnose(Diagnostic::warning("RESOURCE_URI_TOO_LONG", message));
-    }
-
     pub(crate) generation: u64,
 }
 
@@ -547,6 +569,10 @@ impl ServerListener for ClientListener {
     }
 
     fn resource_updated(&self, uri: &str) {
+        // No list has such a resource, so nobody knows it.
+        if uri.len() > WIRE_NAME_LIMIT {
+            return self.shared.tell_long_uri();
+        }
         // As the list shows it, which is how the host knows it.
         let uri = crate::unicode::clean_str_lossy(uri);
         let mut members = String::from("\"uri\":");
@@ -569,10 +595,6 @@ impl ServerListener for ClientListener {
         let mut data = String::new();
         push_string(&mut data, line);
         // What terminals do with escapes is no secret: nothing is told of those.
-        // No list has such a resource, so nobody knows it.
-        if uri.len() > WIRE_NAME_LIMIT {
-            return self.shared.tell_long_uri();
-        }
         let (members, _) = log_event::log_members("stderr", "info", None, &data, &self.shared.secrets());
         self.shared.emit("log", &members, None);
     }

@@ -9,6 +9,7 @@
 //!       lasting failure  │  └─ challenge ─▶ NeedsAuth ─open┤
 //!        └──▶ Failed ◀───┘          open ─────────────────▶┘
 //!   Ready ──tripped──▶ Failed ──timer, 30 s … 5 min──▶ Opening ──failed──▶ Failed    (circuit open, LIF-05)
+//!   Opening ──open──▶ Opening, from the start
 //!   any ──disable──▶ Disabled ──enable──▶ Idle        any ──close──▶ Closed
 //! ```
 //!
@@ -143,6 +144,10 @@ pub fn step(state: State, event: Event, now: Instant, backoff: Backoff, jitter: 
         (state, Event::Disable) => (State::Disabled, leave(&state)),
         (state, Event::Enable) => (state, Vec::new()),
         (state, Event::Release) => (State::Idle, leave(&state)),
+        // A fresh start is one, also while another attempt is under way (LIF-04).
+        (State::Opening { .. }, Event::Open) => {
+            (State::Opening { tries: 1, trips: 0 }, vec![Effect::AbandonOpening, Effect::Open])
+        }
         (State::Opening { tries, trips }, event) => {
             (while_opening((tries, trips), event, now, (backoff, jitter)), Vec::new())
         }

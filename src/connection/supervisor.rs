@@ -10,7 +10,9 @@ use tokio::time::Instant;
 use super::attempt::{self, Failure};
 use super::state::{Effect, Event, State, step};
 use super::subscriptions::{self, Listening};
-use super::{Command, Live, Readiness, Shared, Wish, lists, liveness};
+use super::{Command, Live, Readiness, Shared, Wish, leftovers, lists, liveness};
+use crate::client::Client;
+use crate::config::spec::TransportSpec;
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::random_jitter;
 use crate::runtime::{self, write};
@@ -45,7 +47,7 @@ struct Supervisor {
     attempt: Option<Attempt>,
     /// Whoever wants the attempt wants all servers: one that asked for a login in vain is left alone.
     casual: bool,
-    /// An attempt has to start as soon as an abandoned one has ended.
+    /// An attempt has to start as soon as what is in its way has ended.
     open_next: bool,
     /// Who waits for the end of the attempt under way and its lists.
     waiting: Vec<oneshot::Sender<Result<(), McpError>>>,
@@ -53,14 +55,17 @@ struct Supervisor {
     /// When the last probe began: the next one is not due before its time has passed again.
     not_before: Instant,
     close_reason: McpError,
-    close_mode: CloseMode,
+    /// How clients are ended; closings under way hear of a stronger order (STD-04).
+    close_mode: watch::Sender<CloseMode>,
     /// Asks the current client whether its server is there.
     probe: Option<Probe>,
-    /// Closings of clients under way.
+    /// Closings of clients under way; each is bounded.
     closings: Vec<tokio::task::JoinHandle<()>>,
+    /// Who waits until nothing of earlier connections is left.
+    leaving: Vec<oneshot::Sender<()>>,
 }
 
-/// Starts the task. It ends with `Close`, or when the last handle is gone.
+/// Starts the task. It ends with `Close`, when nothing is left of the connection.
 pub(super) fn start(
     shared: Arc<Shared>,
     inbox: mpsc::Receiver<Command>,
@@ -81,9 +86,10 @@ pub(super) fn start(
         listed: false,
         not_before: Instant::now(),
         close_reason: let_go(),
-        close_mode: CloseMode::Graceful,
+        close_mode: watch::Sender::new(CloseMode::Graceful),
         probe: None,
         closings: Vec::new(),
+        leaving: Vec::new(),
     };
     runtime::spawn(supervisor.run(inbox));
 }
@@ -103,38 +109,52 @@ impl Supervisor {
             };
             let quiet = self.next_probe();
             tokio::select! {
-                command = inbox.recv() => match command {
-                    Some(Command::Close { mode, reason, reply }) => {
-                        self.close(mode, reason).await;
-                        let _ = reply.send(());
-                        return;
-                    }
-                    Some(command) => self.obey(command).await,
-                    None => return self.close(CloseMode::Fast, let_go()).await,
-                },
+                // It never ends: what all parts share holds a sender.
+                Some(command) = inbox.recv() => self.obey(command),
                 outcome = finished(&mut self.attempt) => self.attempt_ended(outcome),
+                () = first_ended(&mut self.closings) => drop(self.closings.remove(0)),
                 () = sleep_until(timer) => self.happen(Event::Timer),
                 outcome = probed(&mut self.probe) => self.probed(outcome),
                 () = sleep_until(quiet) => self.probe(false),
             }
+            if self.open_next {
+                self.open();
+            }
+            if self.is_reaped() {
+                let over = matches!(self.state, State::Closed);
+                if over {
+                    self.shared.listener.catalog_changed();
+                }
+                for reply in self.leaving.drain(..) {
+                    let _ = reply.send(());
+                }
+                if over {
+                    return;
+                }
+            }
         }
     }
 
-    async fn obey(&mut self, command: Command) {
+    /// Whether nothing is left of what was given up.
+    fn is_reaped(&self) -> bool {
+        self.closings.is_empty() && !self.attempt.as_ref().is_some_and(|attempt| attempt.abandoned)
+    }
+
+    fn obey(&mut self, command: Command) {
         match command {
             Command::Use => self.happen(Event::Use),
             Command::Connect { wish, reply } => self.connect(wish, reply),
             Command::Release { reply } => {
                 self.happen(Event::Release);
-                self.closed().await;
-                let _ = reply.send(());
+                self.leaving.push(reply);
             }
             Command::Enable { enabled, reply } => {
                 self.happen(if enabled { Event::Enable } else { Event::Disable });
-                if !enabled {
-                    self.closed().await;
+                if enabled {
+                    let _ = reply.send(());
+                } else {
+                    self.leaving.push(reply);
                 }
-                let _ = reply.send(());
             }
             Command::Lost { generation, error } => {
                 if self.live.as_ref().is_some_and(|live| live.generation == generation) {
@@ -159,7 +179,10 @@ impl Supervisor {
                     self.answer_waiting(&Ok(()));
                 }
             }
-            Command::Close { .. } => {}
+            Command::Close { mode, reason, reply } => {
+                self.close(mode, reason);
+                self.leaving.push(reply);
+            }
         }
     }
 
@@ -174,6 +197,10 @@ impl Supervisor {
             State::Disabled => {
                 let error = McpError::new(ErrorCode::ServerDisabled, "the server is switched off");
                 let _ = reply.send(Err(error.on(&self.shared.spec.name)));
+                return;
+            }
+            State::Closed => {
+                let _ = reply.send(Err(self.close_reason.clone()));
                 return;
             }
             _ => {
@@ -226,8 +253,10 @@ impl Supervisor {
     }
 
     fn open(&mut self) {
-        if self.attempt.is_some() {
-            self.open_next = true;
+        // One attempt at a time, and no process beside the one that it follows (A3).
+        let is_process = matches!(self.shared.spec.transport, TransportSpec::Stdio(_));
+        self.open_next = self.attempt.is_some() || (is_process && !self.closings.is_empty());
+        if self.open_next {
             return;
         }
         self.generation += 1;
@@ -260,10 +289,6 @@ impl Supervisor {
                 self.fetch_lists(live);
             }
             Err((kind, error)) => self.happen(Event::OpenFailed(kind, error)),
-        }
-        if self.open_next && self.attempt.is_none() {
-            self.open_next = false;
-            self.open();
         }
     }
 
@@ -327,30 +352,25 @@ impl Supervisor {
     }
 
     fn dismiss(&mut self, live: &Live) {
-        let client = Arc::clone(&live.client);
-        let (mode, reason) = (self.close_mode, self.close_reason.clone().on(&self.shared.spec.name));
-        self.closings.retain(|closing| !closing.is_finished());
-        self.closings.push(tokio::spawn(async move { client.close(mode, reason).await }));
+        let (shared, client) = (Arc::clone(&self.shared), Arc::clone(&live.client));
+        let (mode, reason) = (self.close_mode.subscribe(), self.close_reason.clone().on(&shared.spec.name));
+        self.closings.push(tokio::spawn(async move {
+            end_client(&client, mode, reason).await;
+            leftovers::tell_survivors(&shared, client.transport().as_ref());
+        }));
     }
 
-    /// Waits until nothing of earlier connections is left; each closing is bounded.
-    async fn closed(&mut self) {
-        if self.attempt.as_ref().is_some_and(|attempt| attempt.abandoned) {
-            let outcome = finished(&mut self.attempt).await;
-            self.attempt_ended(outcome);
+    /// Ends the connection for good. Whoever asks again may hasten what is under way; the first reason counts.
+    fn close(&mut self, mode: CloseMode, reason: McpError) {
+        self.close_mode.send_if_modified(|present| {
+            let stronger = *present < mode;
+            *present = mode.max(*present);
+            stronger
+        });
+        if !matches!(self.state, State::Closed) {
+            self.close_reason = reason.on(&self.shared.spec.name);
+            self.happen(Event::Close);
         }
-        for closing in self.closings.drain(..) {
-            let _ = closing.await;
-        }
-    }
-
-    async fn close(&mut self, mode: CloseMode, reason: McpError) {
-        self.close_mode = mode;
-        self.close_reason = reason.clone();
-        self.happen(Event::Close);
-        self.answer_waiting(&Err(reason.on(&self.shared.spec.name)));
-        self.closed().await;
-        self.shared.listener.catalog_changed();
     }
 
     /// Publishes the state to callers and people; a change of the public state is an event.
@@ -367,10 +387,7 @@ impl Supervisor {
                 error: McpError::new(ErrorCode::ServerDisabled, "the server is switched off"),
                 retry_at: None,
             },
-            State::Closed => Readiness::Unavailable {
-                error: McpError::new(ErrorCode::ManagerClosed, "the connection was closed"),
-                retry_at: None,
-            },
+            State::Closed => Readiness::Closed { reason: self.close_reason.clone() },
         };
         let changed = {
             let mut view = write(&self.shared.view);
@@ -395,6 +412,27 @@ async fn finished(attempt: &mut Option<Attempt>) -> Result<Live, Failure> {
             let error = McpError::new(ErrorCode::Internal, "the attempt to connect broke");
             Err((super::state::FailureKind::Passing, error))
         }),
+    }
+}
+
+/// Ends a client, sooner when a stronger order comes meanwhile.
+async fn end_client(client: &Client, mut mode: watch::Receiver<CloseMode>, reason: McpError) {
+    let first = *mode.borrow_and_update();
+    tokio::select! {
+        biased;
+        () = client.close(first, reason.clone()) => return,
+        Ok(()) = mode.changed() => {}
+    }
+    let stronger = *mode.borrow();
+    client.close(stronger, reason).await;
+}
+
+/// The end of the first closing; never, if there is none.
+async fn first_ended(closings: &mut [tokio::task::JoinHandle<()>]) {
+    match closings.first_mut() {
+        None => std::future::pending().await,
+        // One that broke has ended too.
+        Some(closing) => drop(closing.await),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::changes::Changes;
 use super::rules::Rules;
-use super::{Manager, Table, approval};
+use super::{Manager, Table, approval, ending};
 use crate::config::draft::{Definition, LayerShape, RawLayer};
 use crate::config::report::Fate;
 use crate::config::{self, Difference, Inputs, Resolution};
@@ -128,17 +128,23 @@ impl Manager {
         *write(&self.table) = Arc::new(table);
         let earlier = write(&self.resolution).replace(Arc::clone(&resolution));
         self.rename();
-        for (connection, enabled) in switched {
-            let _ = connection.enable(enabled).await;
-        }
-        for connection in replaced {
-            lock(&self.memory).forget_server(connection.name());
-            connection.close(CloseMode::Graceful, removed_error(connection.name())).await;
-        }
+        self.put_aside(replaced, switched).await;
         let difference =
             earlier.as_ref().map(|earlier| config::diff(earlier, &resolution)).unwrap_or_default();
         self.tell_of(&difference);
         Ok(difference)
+    }
+
+    /// Ends connections and switches others, all at the same time: a server that ends slowly delays no other. (LIF-06)
+    async fn put_aside(&self, replaced: Vec<Connection>, switched: Vec<(Connection, bool)>) {
+        for connection in &replaced {
+            lock(&self.memory).forget_server(connection.name());
+        }
+        let mut endings = self.leaving.end(replaced, CloseMode::Graceful, removed_error);
+        endings.extend(switched.into_iter().filter_map(|(connection, enabled)| {
+            crate::runtime::spawn(async move { drop(connection.enable(enabled).await) })
+        }));
+        ending::all(endings).await;
     }
 
     /// Puts policy and rules in force and reports what was found.

@@ -11,6 +11,7 @@ pub mod configuration;
 mod connectors;
 mod crowding;
 mod editor;
+mod ending;
 pub mod finding;
 mod late_writes;
 mod listing;
@@ -68,11 +69,11 @@ use crate::protocol::capability::ClientFeatures;
 use crate::recorder::Recorder;
 use crate::runtime::{lock, read, write};
 use crate::state_dir::StateDir;
-use crate::transport::CloseMode;
 use crate::transport::authorizer::Authorizer;
 use crate::transport::connector::tls::extra_roots_problem;
 use audit::{AuditLog, AuditingHost};
 use connectors::{Account, Connectors};
+use ending::{Leaving, closed_error};
 use options::{Options, TokenChoice};
 use outputs::Outputs;
 use registry::Registry;
@@ -149,6 +150,7 @@ pub struct Manager {
     /// Whether somebody looks at the clocks.
     watches_clocks: AtomicBool,
     closing: watch::Sender<Closing>,
+    leaving: Leaving,
     reported: Mutex<HashSet<String>>,
     /// Whether `NODE_EXTRA_CA_CERTS` was looked at.
     roots_told: Once,
@@ -168,8 +170,7 @@ impl Manager {
         let post = Arc::new(PostOffice::new(options.callbacks.iter().copied().collect(), bell));
         let places = options.config.as_ref().map(|config| Places::new(&environment, &options.cwd, config));
         let state = Arc::new(options.state_dir(places.as_ref()));
-        let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
-        let gate = Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default());
+        let gate = gate(&options, &environment);
         let audit_log = options.audit.clone().map(AuditLog::new).map(Arc::new);
         let host = audited(&post, audit_log.as_ref());
         options.connection.recorder = options.record_to.clone().map(|path| recorder(path, &post));
@@ -216,6 +217,7 @@ impl Manager {
             connected: AtomicBool::new(false),
             watches_clocks: AtomicBool::new(false),
             closing: watch::Sender::new(Closing::No),
+            leaving: Leaving::default(),
             reported: Mutex::default(),
             roots_told: Once::new(),
             outputs,
@@ -295,6 +297,9 @@ impl Manager {
     }
 
     fn unknown_server(&self, server: &str) -> McpError {
+        if let Err(closed) = self.open_for_use() {
+            return closed.on(server);
+        }
         if let Some(error) =
             read(&self.resolution).as_ref().and_then(|now| configuration::why_not(now, server))
         {
@@ -419,57 +424,6 @@ impl Manager {
             None => Some(serde_json::Value::from(table.values().map(one).collect::<Vec<_>>()).to_string()),
         }
     }
-
-    /// Ends everything; every caller waits for the same end. Open calls fail with `MANAGER_CLOSED`.
-    pub async fn close(&self, mode: CloseMode) {
-        let first = self.closing.send_if_modified(|closing| {
-            let first = *closing == Closing::No;
-            if first {
-                *closing = Closing::UnderWay;
-            }
-            first
-        });
-        if !first {
-            let mut closing = self.closing.subscribe();
-            let _ = closing.wait_for(|closing| *closing == Closing::Done).await;
-            return;
-        }
-        self.post.withdraw_all();
-        // A change under way ends first, so that no connection is left out.
-        let _applying = self.applying.lock().await;
-        let table = std::mem::take(&mut *write(&self.table));
-        let closings: Vec<_> = table
-            .values()
-            .cloned()
-            .map(|connection| tokio::spawn(async move { connection.close(mode, closed_error()).await }))
-            .collect();
-        for closing in closings {
-            let _ = closing.await;
-        }
-        *write(&self.registry) = Arc::default();
-        self.verdicts.written().await;
-        self.login_wishes.written().await;
-        self.pins.written().await;
-        self.outputs.close().await;
-        if let Some(recorder) = &self.options.connection.recorder {
-            recorder.close().await;
-        }
-        if let Some(predecessors) = &self.predecessors {
-            predecessors.part();
-        }
-        self.closing.send_replace(Closing::Done);
-    }
-
-    /// Ends every process at once; blocks for about a second at most. For the exit of the host (STD-04).
-    pub fn close_now(&self) {
-        let table = self.table();
-        let processes = table.values().filter_map(Connection::process);
-        // What could not be ended is past helping: the death-link is the last net.
-        let _ = crate::transport::stdio::close_all_now(processes, &self.options.connection.shutdown);
-        if let Some(recorder) = &self.options.connection.recorder {
-            recorder.close_now();
-        }
-    }
 }
 
 /// Connects what is on, does not start late and is not in `done`: remote servers first, then local ones, all at
@@ -505,6 +459,12 @@ async fn connect_table(table: &Table, done: &Table) -> Result<(), McpError> {
 /// Whether a server is connected without having been asked for (LIF-09).
 fn starts_by_itself(connection: &Connection) -> bool {
     connection.settings().start != StartPolicy::Lazy && connection.snapshot().state() != PublicState::Disabled
+}
+
+/// What every attempt to connect passes; without a policy yet.
+fn gate(options: &Options, environment: &Environment) -> Gate {
+    let relays = options.config.as_ref().map(|config| config.relay_url_templates.clone());
+    Gate::new(relays.unwrap_or_default(), environment.get("PATH").unwrap_or_default())
 }
 
 /// The store that the options choose (OAU-03).
@@ -544,10 +504,6 @@ fn recorder(path: PathBuf, post: &Arc<PostOffice>) -> Arc<Recorder> {
     })
 }
 
-fn closed_error() -> McpError {
-    McpError::new(ErrorCode::ManagerClosed, "the manager was closed")
-}
-
 /// Has names given anew; holds the manager weakly, because the manager owns the connections.
 struct Renaming(Weak<Manager>);
 
@@ -556,6 +512,12 @@ impl ConnectionListener for Renaming {
         if let Some(manager) = self.0.upgrade() {
             manager.rename();
             manager.weigh_duplicates();
+        }
+    }
+
+    fn found(&self, finding: &Diagnostic) {
+        if let Some(manager) = self.0.upgrade() {
+            manager.diagnose_once(finding);
         }
     }
 }

@@ -83,6 +83,9 @@ pub struct Evidence {
     pub first_noise: Option<String>,
     /// Lines that were not messages.
     pub noise_count: u64,
+    /// Processes that its closing could not end, as far as they are known; `None` where nothing is left, or it was not
+    /// closed.
+    pub survivors: Option<Vec<u32>>,
 }
 
 /// A way to one server. Dropping the future of [`Transport::request`] cancels the request.

@@ -81,7 +81,7 @@ fn lif_01_every_pair() {
         ],
         vec![
             same("opening"),
-            same("opening"),
+            ("opening", vec![Abandon, Open]),
             same("ready"),
             same("waiting"),
             same("failed"),
@@ -213,6 +213,13 @@ fn lif_04_delays_and_giving_up() {
         now,
     );
     assert_eq!(name(&again), "failed", "in failed, use tries once");
+}
+
+#[test]
+fn lif_04_a_fresh_start_while_connecting_forgets_the_tries() {
+    let (state, effects) = go(State::Opening { tries: 4, trips: 2 }, Event::Open, Instant::now());
+    assert!(matches!(state, State::Opening { tries: 1, trips: 0 }));
+    assert_eq!(effects, [Effect::AbandonOpening, Effect::Open]);
 }
 
 #[test]

@@ -61,6 +61,8 @@ pub struct StdioTransport {
     noise: Mutex<Noise>,
     /// Whether any message of the protocol has come.
     spoken: AtomicBool,
+    /// What could not be ended.
+    survivors: Mutex<Option<Vec<u32>>>,
 }
 
 impl fmt::Debug for StdioTransport {
@@ -98,6 +100,7 @@ pub fn open(
         limits,
         noise: Mutex::default(),
         spoken: AtomicBool::new(false),
+        survivors: Mutex::default(),
     });
     let answers: Arc<dyn Near> = Arc::clone(&transport) as _;
     transport.outbox.answered_by(Arc::downgrade(&answers));
@@ -271,7 +274,9 @@ impl Transport for StdioTransport {
         Box::pin(async move {
             self.duplex.close(&reason);
             self.outbox.end();
-            tokio::join!(self.process.close(mode, &self.limits.shutdown), self.stop_container(mode));
+            let (report, ()) =
+                tokio::join!(self.process.close(mode, &self.limits.shutdown), self.stop_container(mode));
+            *lock(&self.survivors) = (!report.complete).then_some(report.survivors);
         })
     }
 
@@ -287,6 +292,7 @@ impl Transport for StdioTransport {
             stderr_tail: self.process.stderr_tail(),
             first_noise: noise.first.clone(),
             noise_count: noise.count,
+            survivors: lock(&self.survivors).clone(),
         }
     }
 }

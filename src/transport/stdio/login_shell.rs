@@ -55,7 +55,8 @@ async fn ask(shell: &Path, host: &Environment, limit: Duration) -> Result<BTreeM
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    // Nobody may wait for it any more (the manager is closed): it ends all the same.
+    let mut started = Started(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
     let mut output = Vec::new();
     let read = async {
         if let Some(stdout) = child.stdout.take() {
@@ -64,16 +65,27 @@ async fn ask(shell: &Path, host: &Environment, limit: Duration) -> Result<BTreeM
         let _ = child.wait().await;
     };
     let in_time = tokio::time::timeout(limit, read).await.is_ok();
-    if !in_time {
-        if let Some(group) = group {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+    if in_time {
+        started.0 = None;
+    } else {
+        drop(started);
         let _ = child.wait().await;
     }
     match parse(&output, &mark) {
         Some(variables) => Ok(variables),
         None if in_time => Err("it did not print its variables".to_owned()),
         None => Err(format!("it did not end within {} s", limit.as_secs())),
+    }
+}
+
+/// A shell that was started and has not ended. Dropped, it is killed with all that it has started; the runtime reaps it.
+struct Started(Option<Pid>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 
@@ -176,5 +188,20 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_secs(5));
         let fails = shell("fails", "#!/bin/sh\nexit 3\n");
         assert!(with_login_shell(&host(&fails)).await.unwrap_err().contains("did not print"));
+    }
+
+    #[tokio::test]
+    async fn lif_06_a_shell_that_nobody_waits_for_any_more_is_ended() {
+        let tells = shell("tells", "#!/bin/sh\necho $$ > \"$0.pid\"\nexec sleep 1000\n");
+        let host = host(&tells);
+        let asked = ask(&tells, &host, LIMIT);
+        tokio::time::timeout(Duration::from_millis(500), asked).await.unwrap_err();
+        let number = std::fs::read_to_string(tells.with_file_name("tells.pid")).unwrap();
+        let pid = Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+        let begin = std::time::Instant::now();
+        while rustix::process::test_kill_process(pid).is_ok() {
+            assert!(begin.elapsed() < Duration::from_secs(5));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }

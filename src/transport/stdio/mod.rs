@@ -73,8 +73,10 @@ pub(in crate::transport) use spawn::find_program;
 #[cfg(unix)]
 pub use death_link::death_link_available;
 pub use server_process::ServerProcess;
-pub use shutdown::close_all_now;
+pub use shutdown::{ExitLot, close_all_now};
 pub use spawn::{Spawned, spawn};
+#[cfg(windows)]
+pub use windows::death_link_available;
 
 /// What a server inherits of the host's environment (STD-02).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

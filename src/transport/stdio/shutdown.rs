@@ -143,35 +143,65 @@ impl Progress {
     }
 }
 
-/// Ends servers at once, on the calling thread, without a runtime: SIGINT to all groups, SIGTERM and SIGKILL
-/// after `times.fast_int` and `times.fast_term` (Windows: the end of all jobs), a look every 50 ms. Returns as soon as all are gone, at most
-/// 300 ms after SIGKILL.
-///
-/// For the last moments of a host. Gives the numbers of groups that still have living members.
-pub fn close_all_now(
-    processes: impl IntoIterator<Item = Arc<ServerProcess>>,
-    times: &ShutdownTimes,
-) -> Vec<u32> {
-    let processes: Vec<Arc<ServerProcess>> = processes.into_iter().collect();
-    let mut progress = Progress::new();
-    // Nothing would tell a server of Windows before its end: its input is still open.
-    let urgency = if cfg!(windows) { Urgency::Now } else { Urgency::Fast };
-    let order = Order::new(urgency, *times);
-    progress.order(order);
-    let last_look = times.fast_term.saturating_add(FAST_VERDICT);
-    loop {
+/// Servers of one owner, with its times.
+#[derive(Debug, Default)]
+pub struct ExitLot {
+    /// The servers.
+    pub processes: Vec<Arc<ServerProcess>>,
+    /// The steps of their end.
+    pub times: ShutdownTimes,
+}
+
+impl ExitLot {
+    /// Takes the steps that are due; gives the servers that live.
+    fn look(&self, progress: &mut Progress) -> Vec<&ServerProcess> {
         let living: Vec<&ServerProcess> =
-            processes.iter().map(AsRef::as_ref).filter(|process| lives(process)).collect();
-        if living.is_empty() || order.given.elapsed() >= last_look {
-            strays::kill(processes.iter().map(|process| process.marker()));
-            return living.iter().map(|process| process.pid()).collect();
-        }
-        if let Some(step) = progress.due(Instant::now()) {
+            self.processes.iter().map(AsRef::as_ref).filter(|process| lives(process)).collect();
+        if !living.is_empty()
+            && let Some(step) = progress.due(Instant::now())
+        {
             for process in &living {
                 process.group().take(step);
             }
         }
-        std::thread::sleep(POLL.min(progress.until_next(Instant::now()).unwrap_or(POLL)));
+        living
+    }
+}
+
+/// Ends servers at once, on the calling thread, without a runtime: SIGINT to all groups, SIGTERM and SIGKILL
+/// after `fast_int` and `fast_term` of their times (Windows: the end of all jobs), a look every 50 ms. Returns as soon
+/// as all are gone, at most 300 ms after the last SIGKILL.
+///
+/// For the last moments of a host. Gives the numbers of groups that still have living members.
+pub fn close_all_now(lots: impl IntoIterator<Item = ExitLot>) -> Vec<u32> {
+    // Nothing would tell a server of Windows before its end: its input is still open.
+    let urgency = if cfg!(windows) { Urgency::Now } else { Urgency::Fast };
+    let mut lots: Vec<(ExitLot, Progress)> = lots
+        .into_iter()
+        .map(|lot| {
+            let mut progress = Progress::new();
+            progress.order(Order::new(urgency, lot.times));
+            (lot, progress)
+        })
+        .collect();
+    let last_kill = lots.iter().map(|(lot, _)| lot.times.fast_term).max().unwrap_or_default();
+    let end = Instant::now() + last_kill + FAST_VERDICT;
+    loop {
+        let mut left = Vec::new();
+        let mut pause = POLL;
+        for (lot, progress) in &mut lots {
+            let living = lot.look(progress);
+            if !living.is_empty() {
+                pause = pause.min(progress.until_next(Instant::now()).unwrap_or(POLL));
+                left.extend(living.iter().map(|process| process.pid()));
+            }
+        }
+        if left.is_empty() || Instant::now() >= end {
+            let processes = lots.iter().flat_map(|(lot, _)| &lot.processes);
+            strays::kill(processes.map(|process| process.marker()));
+            return left;
+        }
+        std::thread::sleep(pause);
     }
 }
 

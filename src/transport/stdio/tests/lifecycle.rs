@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::super::exit::{ExitWatch, Fate, peek};
-use super::super::{CloseMode, CloseStep, ShutdownTimes, Spawned, close_all_now};
+use super::super::{CloseMode, CloseStep, ExitLot, ShutdownTimes, Spawned, close_all_now};
 use super::{Output, alive, run, shell, survivors};
 
 const SOON: Duration = Duration::from_secs(3);
@@ -225,7 +225,7 @@ fn a_runtime_that_stops_takes_its_servers_along() {
 }
 
 #[test]
-fn std_04_closing_all_at_exit_needs_no_runtime() {
+fn std_04_closing_all_at_exit_needs_no_runtime_and_all_owners_end_together() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("built");
     let mut members = Vec::new();
     let mut processes = Vec::new();
@@ -237,13 +237,16 @@ fn std_04_closing_all_at_exit_needs_no_runtime() {
         held.push(spawned);
     }
     let began = Instant::now();
-    let left = close_all_now(processes, &ShutdownTimes::default());
+    let lots =
+        processes.into_iter().map(|process| ExitLot { processes: vec![process], ..ExitLot::default() });
+    let left = close_all_now(lots);
     assert!(left.is_empty());
     assert!(began.elapsed() >= Duration::from_secs(1) && began.elapsed() < Duration::from_millis(1600));
     assert!(members.iter().all(|member| !alive(*member)));
     let began = Instant::now();
     let polite = runtime.block_on(async { run(&shell("exec sleep 1000")) });
-    assert!(close_all_now([Arc::clone(&polite.process)], &ShutdownTimes::default()).is_empty());
+    let lot = ExitLot { processes: vec![Arc::clone(&polite.process)], ..ExitLot::default() };
+    assert!(close_all_now([lot]).is_empty());
     assert!(began.elapsed() < Duration::from_millis(400), "returns as soon as all are gone");
 }
 

@@ -22,6 +22,12 @@ mod search;
 #[cfg(windows)]
 pub(super) use process_group as exit;
 
+/// A job object does the work of the death-link; a server without one is not started.
+#[cfg(windows)]
+pub fn death_link_available() -> bool {
+    true
+}
+
 /// There is no login shell on Windows (BEY-03).
 #[cfg(windows)]
 pub mod login_shell {
