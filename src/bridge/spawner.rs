@@ -159,7 +159,7 @@ impl Child {
             .ok_or_else(|| McpError::new(ErrorCode::BridgeClosed, "the process was not started"))
     }
 
-    /// Sends a message (JSON text of an object), in this very step.
+    /// Queues a message (JSON text of an object) for a process that may be slow to read, in this very step.
     fn send(&self, message: &str) -> Result<(), McpError> {
         let running = self.running()?;
         if let Some(exit) = running.process.exit() {
@@ -167,10 +167,7 @@ impl Child {
             let error = McpError::new(ErrorCode::ServerExited, format!("the process of the session {how}"));
             return Err(error.with(|facts| facts.exit = Some(exit)));
         }
-        let frame = write::notification("bridge/message", Some(message));
-        let transport = Arc::clone(&running.transport);
-        runtime::spawn(async move { transport.send(frame).await });
-        Ok(())
+        running.transport.push(write::notification("bridge/message", Some(message)))
     }
 
     async fn close(&self, mode: CloseMode) {

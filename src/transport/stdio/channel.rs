@@ -155,6 +155,14 @@ impl Near for StdioTransport {
 }
 
 impl StdioTransport {
+    /// Queues a frame that has no answer, in this very step.
+    ///
+    /// # Errors
+    /// `TRANSPORT_BACKPRESSURE`; whatever ended the channel.
+    pub fn push(&self, frame: String) -> Result<(), McpError> {
+        self.duplex.send(frame)
+    }
+
     fn take_all(&self, framer: &mut LineFramer, receiver: &dyn Receiver) {
         runtime::gather(|| self.take_lines(framer, receiver));
     }
@@ -266,7 +274,7 @@ impl Transport for StdioTransport {
     fn negotiated(&self, _version: ProtocolVersion) {}
 
     fn send(&self, frame: String) -> BoxFuture<'_, Result<(), McpError>> {
-        let sent = self.duplex.send(frame);
+        let sent = self.push(frame);
         Box::pin(async move { sent })
     }
 
