@@ -141,35 +141,61 @@ impl Shared {
                 () = &mut given_up => return (Leave::Kicked, proven),
                 word = inbox.next() => word,
             };
-            let text = match word {
-                Ok(Word::Alive) => {
+            let heard = match word {
+                Ok(word) => {
                     proven = true;
-                    continue;
+                    self.hear(word, &mut noticed, lanes).await
                 }
-                Ok(Word::Message(text)) => text,
-                Ok(Word::TooLong { sequence, length }) => {
-                    self.skip(sequence, length);
-                    continue;
-                }
-                Err(failure) => return (Leave::Failed(failure), proven),
+                Err(failure) => Err(Leave::Failed(failure)),
             };
-            proven = true;
-            let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&text) else {
-                let error = protocol("the relay sends a message without envelope");
-                return (Leave::Failed(Failure::Fatal(error)), proven);
-            };
-            match self.judge(&envelope, &mut noticed) {
-                Ok(true) => self.take(envelope.sequence, envelope.message.get(), lanes).await,
-                Ok(false) => {}
-                Err(leave) => return (leave, proven),
+            if let Err(leave) = heard {
+                return (leave, proven);
             }
         }
     }
 
+    /// Takes one word; why the stream is left, where it is.
+    async fn hear(
+        self: &std::sync::Arc<Self>,
+        word: Word,
+        noticed: &mut Noticed,
+        lanes: &Lanes,
+    ) -> Result<(), Leave> {
+        match word {
+            Word::Alive => {}
+            Word::Message(text) => {
+                let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(&text) else {
+                    let error = protocol("the relay sends a message without envelope");
+                    return Err(Leave::Failed(Failure::Fatal(error)));
+                };
+                let message = envelope.message.get();
+                if !self.judge(envelope.epoch, envelope.sequence, noticed)? {
+                    return Ok(());
+                }
+                if message.len() > self.options.max_message {
+                    self.tell_too_large(Some(message.len() as u64));
+                } else {
+                    self.take(envelope.sequence, message, lanes).await;
+                }
+            }
+            // It counts as taken, so that it does not come again and again. They come in order: one whose number
+            // cannot be read is the next.
+            Word::TooLong { sequence, length } => {
+                let (epoch, next) = {
+                    let core = lock(&self.core);
+                    (core.position.epoch(), core.position.next())
+                };
+                if self.judge(epoch, sequence.unwrap_or(next), noticed)? {
+                    self.tell_too_large(length);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a message is to be taken, by its numbers; tells what is odd about them.
-    fn judge(&self, envelope: &Envelope<'_>, noticed: &mut Noticed) -> Result<bool, Leave> {
-        let sequence = envelope.sequence;
-        let verdict = lock(&self.core).position.judge(envelope.epoch, sequence);
+    fn judge(&self, epoch: u64, sequence: u64, noticed: &mut Noticed) -> Result<bool, Leave> {
+        let verdict = lock(&self.core).position.judge(epoch, sequence);
         match verdict {
             Verdict::Take => Ok(true),
             Verdict::TakeAfterLoss { lost } => {
@@ -210,18 +236,10 @@ impl Shared {
         }
     }
 
-    /// A message above the limit counts as taken, so that it does not come again and again.
-    fn skip(&self, sequence: Option<u64>, length: u64) {
+    fn tell_too_large(&self, length: Option<u64>) {
         let most = self.options.max_message;
-        if let Some(sequence) = sequence {
-            let mut core = lock(&self.core);
-            let epoch = core.position.epoch();
-            if core.position.judge(epoch, sequence) == Verdict::AskAgain {
-                // Whatever is missing before it would bring it again.
-                core.position.judge(epoch, sequence);
-            }
-        }
-        let message = format!("a message of {length} bytes was dropped: more than {most} (maxMessageBytes)");
+        let length = length.map(|length| format!(" of {length} bytes")).unwrap_or_default();
+        let message = format!("a message{length} was dropped: more than {most} bytes (maxMessageBytes)");
         self.callbacks.tell(&Diagnostic::error("BRIDGE_MESSAGE_TOO_LARGE", message));
     }
 }

@@ -16,8 +16,8 @@ pub(super) enum Word {
     TooLong {
         /// Its sequence number, where that could be read.
         sequence: Option<u64>,
-        /// Its length in bytes.
-        length: u64,
+        /// Its length in bytes, where it was read to its end.
+        length: Option<u64>,
     },
 }
 

@@ -71,7 +71,8 @@ impl V1 {
         };
         let ping =
             PingTimes { interval: options.heartbeat, timeout: options.heartbeat.max(Duration::from_secs(1)) };
-        let limits = WebSocketLimits { message: options.max_message, queued: options.max_message, ping };
+        let longest = options.max_message + wire::AROUND;
+        let limits = WebSocketLimits { message: longest, queued: longest, ping };
         let messages = place(&options.paths.messages)?;
         Ok(Self { requests, stream, messages, instance: instance.to_owned(), recipe, limits })
     }
@@ -132,9 +133,6 @@ fn failure_of(error: McpError) -> Failure {
     if code == Some(TAKEN_OVER) {
         return Failure::Superseded(McpError::new(ErrorCode::BridgeEpoch, error.message()));
     }
-    if error.code() == ErrorCode::MessageTooLarge {
-        return Failure::Fatal(protocol(error.message()));
-    }
     match facts.status {
         Some(status) => Failure::of_status(status, error.message(), facts.retry_after),
         None => Failure::of(error),
@@ -188,6 +186,10 @@ impl Receiver for Mouth {
     fn stderr(&self, _line: &str) {}
 
     fn closed(&self, error: McpError) {
+        // Nothing can be read behind it; the next connection brings what follows.
+        if error.code() == ErrorCode::MessageTooLarge {
+            self.say(Word::TooLong { sequence: None, length: None });
+        }
         self.end(failure_of(error));
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct V2 {
     requests: Arc<Requests>,
     places: Places,
     instance: String,
-    max_message: usize,
+    longest: usize,
     silence: Duration,
 }
 
@@ -56,7 +56,7 @@ impl V2 {
                 heartbeat: place(&options.paths.heartbeat)?,
             },
             instance: instance.to_owned(),
-            max_message: options.max_message,
+            longest: options.max_message + wire::AROUND,
             silence: options.heartbeat * SILENT_BEATS,
         })
     }
@@ -84,7 +84,7 @@ impl Transport for V2 {
                 .append_pair("epoch", &epoch.to_string())
                 .append_pair("from", &from.to_string());
             let response = self.requests.stream(&url).await?;
-            let reader = EventReader::new(response, self.max_message, b"").lively(self.silence);
+            let reader = EventReader::new(response, self.longest, b"").lively(self.silence);
             let inbox: Box<dyn Inbox> = Box::new(Events { reader });
             Ok(inbox)
         })
@@ -128,6 +128,11 @@ pub(super) async fn write(
     Ok(answer.acknowledged)
 }
 
+/// The sequence number that the id of an event is.
+fn number(id: &[u8]) -> Option<u64> {
+    std::str::from_utf8(id).ok()?.parse().ok()
+}
+
 /// The events of one stream.
 struct Events {
     reader: EventReader,
@@ -136,20 +141,22 @@ struct Events {
 impl Inbox for Events {
     fn next(&mut self) -> BoxFuture<'_, Result<Word, Failure>> {
         Box::pin(async move {
+            let lost = |message| McpError::new(ErrorCode::ConnectionLost, message);
+            if self.reader.is_stuck() {
+                return Err(Failure::Again(lost("the relay sends a message without end".to_owned()), None));
+            }
             match self.reader.next().await {
                 Some(Event::Message { kind, data }) if kind == "message" => Ok(Word::Message(data)),
                 Some(Event::Message { .. }) => Ok(Word::Alive),
                 Some(Event::TooLong { .. }) if self.reader.is_stuck() => {
-                    Err(Failure::Fatal(protocol("the relay sends a message without end")))
+                    Ok(Word::TooLong { sequence: number(self.reader.own_id()), length: None })
                 }
                 Some(Event::TooLong { length, .. }) => {
-                    let sequence = std::str::from_utf8(self.reader.last_id()).ok();
-                    Ok(Word::TooLong { sequence: sequence.and_then(|id| id.parse().ok()), length })
+                    Ok(Word::TooLong { sequence: number(self.reader.last_id()), length: Some(length) })
                 }
                 None => {
                     let message = format!("the relay ended the stream{}", self.reader.why());
-                    let error = McpError::new(ErrorCode::ConnectionLost, message);
-                    Err(Failure::Again(error, self.reader.retry()))
+                    Err(Failure::Again(lost(message), self.reader.retry()))
                 }
             }
         })

@@ -16,6 +16,8 @@ use crate::url_guard::is_loopback;
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// What a path stands for the session with.
 pub const PLACE: &str = "{session}";
+/// Bytes that may stand around a message in its envelope.
+pub const AROUND: usize = 256;
 /// Longest session id.
 const LONGEST_SESSION: usize = 256;
 

@@ -107,6 +107,11 @@ impl EventFramer {
         (!self.last_id.is_empty()).then_some(self.last_id.as_slice())
     }
 
+    /// Id that the event being read has given itself; empty where it has not, or repeats the last one.
+    pub fn own_id(&self) -> &[u8] {
+        if self.next_id == self.last_id { &[] } else { &self.next_id }
+    }
+
     /// Bytes of the event that is being dropped; 0 where none is.
     pub fn dropped(&self) -> u64 {
         self.oversized.as_ref().map_or(0, |oversized| oversized.length)

@@ -104,6 +104,11 @@ impl EventReader {
         self.framer.last_event_id().unwrap_or_default()
     }
 
+    /// Id that the event being read has given itself; empty where it has not, or repeats the last one.
+    pub fn own_id(&self) -> &[u8] {
+        self.framer.own_id()
+    }
+
     /// The rest of the stream.
     pub fn into_response(self) -> Response {
         self.response
