@@ -2103,7 +2103,10 @@ export interface BridgeOptions {
   heartbeatMs?: number;
   /** Messages that may wait in either direction. Default 1024 (and 64 MiB to be sent). Above it: `TRANSPORT_BACKPRESSURE`. */
   maxQueuedMessages?: number;
-  /** Largest message in bytes, in either direction. Default 16 777 216 (16 MiB). Above it: `MESSAGE_TOO_LARGE`. */
+  /**
+   * Largest message in bytes, in either direction. Default 16 777 216 (16 MiB). Above it: `MESSAGE_TOO_LARGE`; one from
+   * the other end is skipped with `BRIDGE_MESSAGE_TOO_LARGE`, and an answer of ours is replaced by an error.
+   */
   maxMessageBytes?: number;
   /** Longest wait for a function of yours, in ms. Default 30 000. */
   callbackTimeoutMs?: number;
@@ -2153,7 +2156,7 @@ export class Bridge extends EventEmitter<BridgeEvents> implements AsyncDisposabl
   readonly sequence: number;
   /** Epoch of the registration; 0 before the first, and in v1. */
   readonly epoch: number;
-  /** Gives queued messages two seconds to arrive, gives the session up, and ends. Never rejects. */
+  /** Gives queued messages two seconds to arrive, also while it connects; then gives the session up and ends. Never rejects. */
   close(): Promise<void>;
   /** `close()`. */
   [Symbol.asyncDispose](): Promise<void>;
@@ -2239,8 +2242,9 @@ export interface BridgeChild extends EventEmitter<BridgeChildEvents>, AsyncDispo
   /** Waits for its end. */
   exited(): Promise<BridgeChildExit>;
   /**
-   * Sends it a message (`message` of `servedSession()`).
-   * @throws McpConnectionError `SERVER_EXITED`.
+   * Queues a message for it (`message` of `servedSession()`), in order.
+   * @throws McpConnectionError `SERVER_EXITED`, `TRANSPORT_BACKPRESSURE` where it does not read and 16 MiB wait already;
+   * McpBridgeError `BRIDGE_CLOSED` after `close()`.
    */
   send(message: JsonObject): Promise<void>;
   /** Ends it and all that it started: end of its input, SIGTERM, SIGKILL; `fast` begins with SIGINT. Never rejects. */

@@ -165,6 +165,17 @@ pub fn reply(uuid: &str, request_id: &str, outcome: &Result<String, Refused>) ->
     format!(r#"{{"type":"control_response","uuid":{uuid},"response":{{{outcome}}}}}"#)
 }
 
+/// What is sent in the place of an answer that is too large; `None` where that would be no smaller, or it answers no
+/// control request.
+pub fn in_place_of(uuid: &str, answer: &str) -> Option<String> {
+    let [response] = json_scan::pick(answer, ["response"]);
+    let [request_id] = json_scan::pick(response?, ["request_id"]);
+    let request_id = json_scan::decode(request_id?)?;
+    let message = format!("the answer has {} bytes, which are too many", answer.len());
+    let instead = reply(uuid, &request_id, &Err(Refused::new("too_large", message)));
+    (instead.len() < answer.len()).then_some(instead)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -246,6 +257,22 @@ mod tests {
         assert_eq!((refused.code, refused.message.as_str()), ("refused", "not here"));
         assert_eq!(judge_answer(Subtype::SetModel, "null", 1), Ok("{}".to_owned()));
         assert!(judge_answer(Subtype::SetModel, r#"{"ok":false}"#, 1).is_err());
+    }
+
+    #[test]
+    fn brg_03_an_answer_that_is_too_large_has_one_in_its_place() {
+        let answer = reply("u", "r\"1", &Ok(format!("{{\"a\":\"{}\"}}", "x".repeat(300))));
+        let instead = in_place_of("v", &answer).unwrap();
+        let value: Value = serde_json::from_str(&instead).unwrap();
+        assert_eq!(
+            (&value["response"]["request_id"], &value["response"]["code"]),
+            (&json!("r\"1"), &json!("too_large"))
+        );
+        assert_eq!(in_place_of("w", &instead), None, "not one for the other without end");
+        assert_eq!(
+            in_place_of("w", &super::super::message::refusal("u", None, "c", &"why".repeat(200))),
+            None
+        );
     }
 
     #[test]

@@ -121,12 +121,22 @@ impl<W> Queue<W> {
         Ok(waiters)
     }
 
-    /// Takes out the first message, which the other end refused for sure; the next one gets its number.
-    pub fn refuse_first(&mut self) -> Option<W> {
+    /// Takes out the message of a number, which the other end refused for sure; the next one gets its number. Gives its
+    /// text and who waits for it; `None` where it has arrived meanwhile.
+    pub fn refuse(&mut self, number: u64) -> Option<(String, Option<W>)> {
+        if number != self.next() {
+            return None;
+        }
         let entry = self.entries.pop_front()?;
         self.bytes -= entry.text.len();
         self.offered = self.acknowledged;
-        entry.waiter
+        Some((entry.text, entry.waiter))
+    }
+
+    /// Puts a message in the place of one that was taken out.
+    pub fn put_first(&mut self, text: String) {
+        self.bytes += text.len();
+        self.entries.push_front(Entry { text, waiter: None });
     }
 
     /// Number of the first message that is not acknowledged.
@@ -200,9 +210,12 @@ mod tests {
     fn brg_05_a_refused_message_leaves_no_hole() {
         let mut queue = queue(&["1", "2"]);
         queue.batch(1, 100);
-        assert_eq!(queue.refuse_first(), Some(0));
+        assert_eq!(queue.refuse(2), None, "only the first was tried alone");
+        assert_eq!(queue.refuse(1), Some(("1".to_owned(), Some(0))));
+        queue.put_first("instead".to_owned());
         let batch = queue.batch(9, 100).unwrap();
-        assert_eq!((batch.first, batch.messages.as_str()), (1, "[2]"));
-        assert_eq!(queue.acknowledge(1), Ok(vec![1]));
+        assert_eq!((batch.first, batch.messages.as_str()), (1, "[instead,2]"));
+        assert_eq!(queue.acknowledge(2), Ok(vec![1]));
+        assert_eq!(queue.refuse(1), None, "it has arrived");
     }
 }

@@ -248,28 +248,30 @@ impl Bridge {
     /// Sends what is queued, for a moment, gives the session up and ends.
     pub async fn close(&self) {
         let shared = &self.shared;
-        let first = !std::mem::replace(&mut lock(&shared.core).closing, true);
+        let (first, started) = {
+            let mut core = lock(&shared.core);
+            (!std::mem::replace(&mut core.closing, true), core.started)
+        };
         if !first {
             return shared.over().await;
         }
-        let epoch = *shared.registered.borrow();
-        if let Some(epoch) = epoch {
-            let sent = async {
-                loop {
-                    let idle = shared.idle.notified();
-                    if lock(&shared.core).queue.is_empty() {
-                        return;
-                    }
-                    idle.await;
-                }
-            };
+        // Without a connection there may still be one; where nobody has asked for any, there is none.
+        if started {
             tokio::select! {
-                _ = tokio::time::timeout(LAST_WORDS, sent) => {}
+                _ = tokio::time::timeout(LAST_WORDS, shared.all_sent()) => {}
                 () = shared.over() => return,
             }
+        }
+        let epoch = *shared.registered.borrow();
+        if let Some(epoch) = epoch {
             let _ = tokio::time::timeout(GOODBYE, shared.transport.disconnect(epoch)).await;
         }
         shared.end(&McpError::new(ErrorCode::BridgeClosed, "the bridge was closed"), None);
+    }
+
+    #[cfg(test)]
+    pub(super) fn reply(&self, answer: String) {
+        self.shared.reply(answer);
     }
 
     /// Ends at once, without a word to the other end.
@@ -332,6 +334,17 @@ impl Shared {
         self.spawn(|shared| async move { shared.keep_lease().await });
     }
 
+    /// Completes when nothing waits to be written.
+    async fn all_sent(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if lock(&self.core).queue.is_empty() {
+                return;
+            }
+            idle.await;
+        }
+    }
+
     /// A task that ends with the bridge.
     pub(super) fn spawn<F: Future<Output = ()> + Send + 'static>(
         self: &Arc<Self>,
@@ -371,14 +384,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Queues an answer of ours; one that finds no room is told.
-    pub(super) fn reply(&self, message: String) {
+    /// Queues an answer of ours; one that finds no room is told, and so is one that is too large.
+    pub(super) fn reply(&self, answer: String) {
+        let large = answer.len() > self.options.max_message;
+        let answer =
+            if large { self.instead_of(&answer, "may be sent (maxMessageBytes)") } else { Some(answer) };
+        let Some(answer) = answer else { return };
         let pushed = {
             let mut core = lock(&self.core);
             if core.ended.is_some() {
                 return;
             }
-            core.queue.push(message, None, Origin::Reply)
+            core.queue.push(answer, None, Origin::Reply)
         };
         match pushed {
             Ok(()) => self.work.notify_one(),

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::control;
+use super::ids;
 use super::queue::{Batch, WrongAcknowledgement};
 use super::reading::{out_of_patience, pause};
 use super::requests::{Failure, protocol};
 use super::session::{Shared, Waiter};
+use crate::diagnostic::Diagnostic;
 use crate::error::{ErrorCode, McpError};
 use crate::runtime::lock;
 
@@ -89,14 +92,38 @@ impl Shared {
             Err(Failure::Superseded(error)) if self.is_current(epoch) => Next::End(error),
             Err(Failure::Superseded(_)) => Next::GoOn,
             Err(Failure::TooLarge(error)) => {
-                let refused = (batch.count == 1).then(|| lock(&self.core).queue.refuse_first()).flatten();
-                if let Some(waiter) = refused {
-                    let _ = waiter.send(Err(error));
+                if batch.count == 1 {
+                    self.give_up(batch.first, error);
                 }
                 Next::GoOn
             }
             Err(Failure::Fatal(error)) => Next::End(error),
         }
+    }
+
+    /// The other end does not take a message for its size: whoever sent it hears of it, and so does whoever waits for an
+    /// answer of ours.
+    fn give_up(&self, number: u64, error: McpError) {
+        let mut core = lock(&self.core);
+        match core.queue.refuse(number) {
+            Some((_, Some(waiter))) => {
+                let _ = waiter.send(Err(error));
+            }
+            Some((answer, None)) => {
+                if let Some(instead) = self.instead_of(&answer, "the relay takes") {
+                    core.queue.put_first(instead);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Tells of an answer that is too large; gives what is sent in its place.
+    pub(super) fn instead_of(&self, answer: &str, limit: &str) -> Option<String> {
+        let message =
+            format!("an answer to the other end was dropped: {} bytes are more than {limit}", answer.len());
+        self.callbacks.tell(&Diagnostic::error("BRIDGE_REPLY_DROPPED", message));
+        control::in_place_of(&ids::uuid(), answer)
     }
 
     /// Waits until we are registered; gives the epoch.
