@@ -136,11 +136,11 @@ impl<T: Send + Sync + 'static> ListCell<T> {
             let mut state = lock(&self.state);
             let fresh = state.generation == generation
                 && state.fetched.is_some_and(|fetched| fetched.elapsed() < state.hint.unwrap_or(ttl));
-            if fresh {
-                return Ok(Arc::clone(&state.known));
-            }
+            // A list that was stored and is not told yet is not there for anybody.
             if let Some(flight) = &state.flight {
                 flight.clone()
+            } else if fresh {
+                return Ok(Arc::clone(&state.known));
             } else {
                 let (landed, flight) = watch::channel(None);
                 state.flight = Some(flight.clone());
@@ -154,6 +154,7 @@ impl<T: Send + Sync + 'static> ListCell<T> {
                     if is_new {
                         news();
                     }
+                    lock(&cell.state).flight = None;
                     landed.send_replace(Some(outcome));
                 });
                 flight
@@ -168,7 +169,6 @@ impl<T: Send + Sync + 'static> ListCell<T> {
 
     fn store(&self, generation: u64, changes: u64, outcome: Result<Vec<T>, McpError>) -> Outcome<T> {
         let mut state = lock(&self.state);
-        state.flight = None;
         state.tried = Some((generation, changes));
         match outcome {
             Ok(items) => {
@@ -263,6 +263,8 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
@@ -335,5 +337,23 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_millis(5), waiting).await.is_err());
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert_eq!((told.load(Ordering::Relaxed), cell.known()), (1, Arc::new(vec![1])));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tol_03_nobody_gets_a_list_before_it_was_told() {
+        let cell = Arc::new(ListCell::default());
+        let count = Arc::new(AtomicUsize::new(0));
+        let (early, again) = (Arc::new(AtomicBool::new(true)), Arc::clone(&cell));
+        let news = {
+            let early = Arc::clone(&early);
+            move || {
+                let reading = again.get(1, TTL, || unreachable!("a fetch is under way"), || {});
+                early.store(reading.now_or_never().is_some(), Ordering::Relaxed);
+            }
+        };
+        cell.get(1, TTL, || fetch(&count, Ok(vec![1])), news).await.unwrap();
+        assert!(!early.load(Ordering::Relaxed));
+        let fresh = cell.get(1, TTL, || unreachable!("it is fresh"), || {}).now_or_never();
+        assert_eq!(*fresh.unwrap().unwrap(), vec![1]);
     }
 }

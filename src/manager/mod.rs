@@ -140,6 +140,8 @@ pub struct Manager {
     roots: Arc<RwLock<Vec<String>>>,
     table: RwLock<Arc<Table>>,
     registry: RwLock<Arc<Registry>>,
+    /// Held while names are made.
+    naming: Mutex<()>,
     resolution: RwLock<Option<Arc<Resolution>>>,
     /// Servers added at run time and switches set at run time.
     changes: Mutex<changes::Changes>,
@@ -211,6 +213,7 @@ impl Manager {
             roots: Arc::new(RwLock::new(roots)),
             table: RwLock::default(),
             registry: RwLock::default(),
+            naming: Mutex::default(),
             resolution: RwLock::default(),
             changes: Mutex::default(),
             applying: tokio::sync::Mutex::new(()),
@@ -364,18 +367,21 @@ impl Manager {
 
     /// Gives names anew after a list or the table has changed.
     fn rename(&self) {
+        // One at a time: names that were made of older lists must not replace newer ones.
+        let naming = lock(&self.naming);
         let connections: Vec<Connection> = self.table().values().cloned().collect();
         let rules = Arc::clone(&read(&self.rules));
         let changes = self.examine_tools(&connections, &rules);
-        let naming = registry::Naming {
+        let how = registry::Naming {
             pins: &self.pins,
             rules: &rules,
             limit: self.options.max_tool_name,
             ide_tools: &self.options.ide_tools,
             sdk_prefix: self.options.sdk_prefix,
         };
-        let (registry, findings) = Registry::build(&connections, &naming);
+        let (registry, findings) = Registry::build(&connections, &how);
         *write(&self.registry) = Arc::new(registry);
+        drop(naming);
         for finding in findings {
             self.diagnose_once(&finding);
         }
