@@ -239,12 +239,12 @@ describe.each<Era>(['legacy', 'modern'])('%s', (era) => {
     );
   });
 
-  test('BEY-13 a server that never comes back fails its tasks, typed', async () => {
+  test('BEY-13 CAL-02 a server that never comes back fails its tasks, typed', async () => {
     await withTasks(era, [], async (manager) => {
       const task = await manager.startTool('mcp__s__optional', { how: 'never' });
       const waiting = caught(task.result());
       await manager.removeServer('s');
-      expect(await waiting).toMatchObject({ code: 'MANAGER_CLOSED', data: { taskId: task.taskId } });
+      expect(await waiting).toMatchObject({ code: 'CONNECTION_LOST', data: { taskId: task.taskId } });
       expect(task.status).toBe('failed');
     });
   });
