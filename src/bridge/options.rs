@@ -22,6 +22,16 @@ pub enum Version {
     V2,
 }
 
+impl Version {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::V1 => "v1",
+            Version::V2 => "v2",
+        }
+    }
+}
+
 /// Options as they cross from JavaScript.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -92,15 +102,9 @@ impl Options {
     /// `INVALID_ARGUMENT` with the name of the parameter.
     pub fn read(text: &str) -> Result<Self, McpError> {
         let raw: Raw = from_json(text)?;
-        let base = wire::base_url(&raw.base_url).map_err(|why| invalid("options.baseUrl", &why))?;
-        if !wire::is_session(&raw.session_id) {
-            let why = "expected an id without white space, of at most 256 bytes";
-            return Err(invalid("options.sessionId", why));
-        }
-        let mut paths = Paths::of(if raw.version == Version::V1 { "v1" } else { "v2" });
-        paths
-            .replace(raw.paths)
-            .map_err(|name| invalid("options.paths", &format!("there is no path {name:?}")))?;
+        let base = base_url(&raw.base_url)?;
+        check_session("options.sessionId", &raw.session_id)?;
+        let paths = paths(raw.version, raw.paths)?;
         for path in [&paths.register, &paths.stream, &paths.messages, &paths.heartbeat, &paths.sessions] {
             wire::address(&base, path, &raw.session_id)
                 .map_err(|what| invalid("options.paths", &format!("expected {what}, got {path:?}")))?;
@@ -118,7 +122,7 @@ impl Options {
             max_queued: within("maxQueuedMessages", raw.max_queued_messages, 1_024, 1 << 20)?,
             max_message: within("maxMessageBytes", raw.max_message_bytes, 16 << 20, 1 << 30)?,
             heartbeat: time("heartbeatMs", raw.heartbeat_ms, 20_000.0, 10.0)?,
-            callback_limit: time("callbackTimeoutMs", raw.callback_timeout_ms, 30_000.0, 1.0)?,
+            callback_limit: callback_limit(raw.callback_timeout_ms)?,
             connect_limit: time("connectTimeoutMs", raw.connect_timeout_ms, 30_000.0, 1.0)?,
             reconnect_limit: time("reconnectTimeoutMs", raw.reconnect_timeout_ms, 600_000.0, 1.0)?,
         })
@@ -137,6 +141,31 @@ pub(super) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, McpError> 
 pub(super) fn invalid(parameter: &str, why: &str) -> McpError {
     McpError::new(ErrorCode::InvalidArgument, format!("{parameter}: {why}"))
         .with(|facts| facts.parameter = Some(parameter.to_owned()))
+}
+
+/// The option `baseUrl`.
+pub(super) fn base_url(text: &str) -> Result<Url, McpError> {
+    wire::base_url(text).map_err(|why| invalid("options.baseUrl", &why))
+}
+
+/// The id of a session, which a parameter gives.
+pub(super) fn check_session(parameter: &str, id: &str) -> Result<(), McpError> {
+    if wire::is_session(id) {
+        return Ok(());
+    }
+    Err(invalid(parameter, "expected an id without white space, of at most 256 bytes"))
+}
+
+/// The usual paths of a version, with those of the option `paths` in their places.
+pub(super) fn paths(version: Version, own: BTreeMap<String, String>) -> Result<Paths, McpError> {
+    let mut paths = Paths::of(version.name());
+    paths.replace(own).map_err(|name| invalid("options.paths", &format!("there is no path {name:?}")))?;
+    Ok(paths)
+}
+
+/// The option `callbackTimeoutMs`.
+pub(super) fn callback_limit(millis: Option<f64>) -> Result<Duration, McpError> {
+    time("callbackTimeoutMs", millis, 30_000.0, 1.0)
 }
 
 fn within(name: &str, value: Option<usize>, default: usize, most: usize) -> Result<usize, McpError> {

@@ -11,7 +11,7 @@ use url::Url;
 use super::callbacks::Callbacks;
 use super::desk::{Answer, Desk, unknown};
 use super::ids;
-use super::options::{from_json, invalid, time};
+use super::options::{Version, base_url, callback_limit, from_json, invalid, paths, time};
 use super::reading::pause;
 use super::requests::{Failure, Requests, protocol};
 use super::tokens::Tokens;
@@ -60,11 +60,8 @@ impl Sessions {
     /// `INVALID_ARGUMENT`.
     pub fn new(options: &str, post: Arc<PostOffice>) -> Result<Self, McpError> {
         let raw: Raw = from_json(options)?;
-        let base = wire::base_url(&raw.base_url).map_err(|why| invalid("options.baseUrl", &why))?;
-        let mut paths = Paths::of("v2");
-        paths
-            .replace(raw.paths)
-            .map_err(|name| invalid("options.paths", &format!("there is no path {name:?}")))?;
+        let base = base_url(&raw.base_url)?;
+        let paths = paths(Version::V2, raw.paths)?;
         wire::address(&base, &paths.sessions, "")
             .map_err(|what| invalid("options.paths", &format!("expected {what}")))?;
         let attempts = raw.max_attempts.unwrap_or(ATTEMPTS);
@@ -75,7 +72,7 @@ impl Sessions {
             ));
         }
         let limit = time("connectTimeoutMs", raw.connect_timeout_ms, 30_000.0, 1.0)?;
-        let patience = time("callbackTimeoutMs", raw.callback_timeout_ms, 30_000.0, 1.0)?;
+        let patience = callback_limit(raw.callback_timeout_ms)?;
         let tokens: Arc<dyn Authorizer> =
             Arc::new(Tokens::new(Callbacks::new(post, raw.callbacks, patience)));
         let requests = Requests::new(Arc::new(Environment::capture()), Authorizers::new([tokens]), limit);

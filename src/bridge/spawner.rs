@@ -16,8 +16,7 @@ use tokio::sync::watch;
 use super::callbacks::Callbacks;
 use super::desk::{Answer, Desk, nothing, unknown};
 use super::message::quoted;
-use super::options::{Version, from_json, invalid, time};
-use super::wire;
+use super::options::{Version, base_url, callback_limit, check_session, from_json, invalid, time};
 use crate::environment::Environment;
 use crate::error::{ErrorCode, ExitFact, McpError};
 use crate::host::post::PostOffice;
@@ -94,13 +93,9 @@ impl Child {
     /// `INVALID_ARGUMENT`.
     pub fn new(options: &str, post: Arc<PostOffice>) -> Result<Self, McpError> {
         let raw: Raw = from_json(options)?;
-        wire::base_url(&raw.base_url).map_err(|why| invalid("options.baseUrl", &why))?;
-        if !wire::is_session(&raw.session_id) {
-            return Err(invalid("sessionId", "expected an id without white space, of at most 256 bytes"));
-        }
-        let version = if raw.version == Version::V1 { "v1" } else { "v2" };
-        let session =
-            json!({ "baseUrl": raw.base_url.trim(), "sessionId": raw.session_id, "version": version });
+        base_url(&raw.base_url)?;
+        check_session("sessionId", &raw.session_id)?;
+        let session = json!({ "baseUrl": raw.base_url.trim(), "sessionId": raw.session_id, "version": raw.version.name() });
         let mut env: Vec<(String, String)> = raw.env.into_iter().collect();
         env.push((VARIABLE.to_owned(), session.to_string()));
         let environment = Environment::capture();
@@ -121,7 +116,7 @@ impl Child {
             },
             inherit_stderr: false,
         };
-        let patience = time("callbackTimeoutMs", raw.callback_timeout_ms, 30_000.0, 1.0)?;
+        let patience = callback_limit(raw.callback_timeout_ms)?;
         let grace = time("graceMs", raw.grace_ms, 2_000.0, 0.0)?;
         let times =
             ShutdownTimes { grace, term: grace.min(Duration::from_secs(2)), ..ShutdownTimes::default() };
