@@ -1587,6 +1587,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
    * Its scope is `dynamic`, its type `sdk`; reserved names are allowed. Resolves with the status also when connecting
    * failed. The server never keeps the process alive by itself, and is connected anew after `reconnect()`, `restart()`
    * and its own `close()`. An entry `{ type: 'sdk', name }` of a file or of `servers` uses the instance of that name.
+   * A `connect` of it that rejects with an `McpConfigError` fails at once; any other failure is tried again.
    * @throws McpConfigError `CONFIG_INVALID`, `SERVER_EXISTS`.
    */
   addSdkServer(

@@ -6,7 +6,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import {
   replayServer,
   type Diagnostic,
@@ -400,7 +400,7 @@ describe('what a file may be', () => {
     return error.message;
   };
 
-  test('BEY-08 a last line that was cut off is no fault, a damaged one before it is', async () => {
+  test('BEY-08 LIF-04 a last line that was cut off is no fault, a damaged one before it is a lasting one', async () => {
     const file = recording(call(2, {}), said(2, 'x'));
     const whole = readFileSync(file, 'utf8');
     writeFileSync(file, `${whole}{"at":1,"server":"s","direc`);
@@ -409,10 +409,14 @@ describe('what a file may be', () => {
     writeFileSync(file, [...lines.slice(0, 3), lines[3].slice(0, 20), ...lines.slice(4)].join('\n'));
     expect(await reason(file)).toMatch(/recording\.jsonl, line 4: damaged/);
     await withManager({}, async (manager) => {
-      const error = await caught(
-        manager.addSdkServer('s', replayServer(file)).then(async () => manager.connect('s')),
-      );
-      expect(error).toMatchObject({ code: 'CONNECT_FAILED', server: 's' });
+      const server = replayServer(file);
+      const connect = vi.spyOn(server, 'connect');
+      const status = await manager.addSdkServer('s', server);
+      expect(status).toMatchObject({ state: 'failed', code: 'RECORDING_INVALID' });
+      // LIF-04: it is not read again and again.
+      expect(connect).toHaveBeenCalledTimes(1);
+      const error = await caught(manager.connect('s'));
+      expect(error).toMatchObject({ code: 'RECORDING_INVALID', server: 's' });
       expect(error.message).toContain('line 4');
     });
   });

@@ -2,7 +2,7 @@
 // The JavaScript end of in-process servers: what `server.connect(transport)` gets, and which channel belongs to which
 // server. Messages are handed to a server as objects; its own come back as JSON text.
 
-const { describe } = require('./errors.js');
+const { describe, McpConfigError } = require('./errors.js');
 
 const INTERNAL_ERROR = -32603;
 /** What an `SdkServers` keeps for itself of a transport; a server sees the public members alone. */
@@ -97,10 +97,10 @@ class Link {
     native.sdkMessage(this.#channel, text);
   }
 
-  /** Ends from the server's side; `failure` says why it did not connect. */
-  close(failure) {
+  /** Ends from the server's side; `failure` says why it did not connect, `code` that it never will as it is. */
+  close(failure, code) {
     if (this.#ended) return;
-    this.#native.deref()?.sdkClosed(this.#channel, failure);
+    this.#native.deref()?.sdkClosed(this.#channel, failure, code);
     this.end();
   }
 
@@ -170,7 +170,7 @@ class SdkServers {
       await server.connect(link.transport);
       link.start();
     } catch (error) {
-      link.close(words(error));
+      link.close(words(error), error instanceof McpConfigError ? error.code : undefined);
     }
   }
 }

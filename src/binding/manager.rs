@@ -154,11 +154,12 @@ impl NativeManager {
         }
     }
 
-    /// An in-process server has closed its end; `failure` tells why it did not connect.
+    /// An in-process server has closed its end; `failure` tells why it did not connect, `code` which fault of its
+    /// configuration that was.
     #[napi(catch_unwind)]
-    pub fn sdk_closed(&self, channel: u32, failure: Option<String>) {
+    pub fn sdk_closed(&self, channel: u32, failure: Option<String>, code: Option<String>) {
         if let Some(transport) = self.manager.post().channels().get(channel) {
-            transport.take_end(failure.as_deref());
+            transport.take_end(failure.as_deref(), code.as_deref());
         }
     }
 

@@ -273,6 +273,7 @@ fn hint(error: &McpError) -> &'static str {
         ErrorCode::RetriesExhausted => {
             "Its next use after nextRetryAt tries again; reconnect() tries at once"
         }
+        ErrorCode::RecordingInvalid => "Mend the recording or make a new one, then reconnect() tries at once",
         ErrorCode::PolicyDenied => "Ask whoever set the policy of this machine",
         _ => "Correct what the reason names, then reconnect() tries at once",
     }

@@ -153,15 +153,14 @@ impl InProcessTransport {
         }
     }
 
-    /// The server did not connect (`failure` says why), or closed its end.
-    pub fn take_end(&self, failure: Option<&str>) {
+    /// The server did not connect (`failure` says why), or closed its end. A `code` that names a fault of its
+    /// configuration is kept: trying again does not mend that (LIF-04).
+    pub fn take_end(&self, failure: Option<&str>, code: Option<&str>) {
         let error = match failure {
             Some(why) => {
                 let why = unicode::clean_str_lossy(why);
-                McpError::new(
-                    ErrorCode::ConnectFailed,
-                    format!("the in-process server did not connect: {why}"),
-                )
+                let code = code.and_then(configuration_fault).unwrap_or(ErrorCode::ConnectFailed);
+                McpError::new(code, format!("the in-process server did not connect: {why}"))
             }
             None => McpError::new(ErrorCode::ConnectionLost, "the in-process server closed its transport"),
         };
@@ -205,6 +204,12 @@ impl Transport for InProcessTransport {
     fn evidence(&self) -> Evidence {
         Evidence::default()
     }
+}
+
+/// The code of that name, where it is one of a faulty configuration.
+fn configuration_fault(name: &str) -> Option<ErrorCode> {
+    let faults = ErrorCode::ALL.iter().filter(|code| code.class() == ErrorCode::ConfigInvalid.class());
+    faults.copied().find(|code| code.as_str() == name)
 }
 
 struct LetterSink {

@@ -113,11 +113,17 @@ async fn a_message_above_the_limit_fails_its_request() {
 
 #[tokio::test]
 async fn an_end_is_told_once_and_breaks_what_is_open() {
-    for (failure, expected) in [(None, ErrorCode::ConnectionLost), (Some("no"), ErrorCode::ConnectFailed)] {
+    for (failure, code_of_it, expected) in [
+        (None, None, ErrorCode::ConnectionLost),
+        (Some("no"), None, ErrorCode::ConnectFailed),
+        (Some("no"), Some("RECORDING_INVALID"), ErrorCode::RecordingInvalid),
+        (Some("no"), Some("AUTH_REQUIRED"), ErrorCode::ConnectFailed),
+        (Some("no"), Some("ENOENT"), ErrorCode::ConnectFailed),
+    ] {
         let Scene { desk, ear, transport } = scene();
         let (reply, ()) = tokio::join!(transport.request(outgoing(1)), async {
-            transport.take_end(failure);
-            transport.take_end(failure);
+            transport.take_end(failure, code_of_it);
+            transport.take_end(failure, code_of_it);
         });
         assert_eq!(code(reply), expected);
         assert_eq!(*lock(&ear.closed), [expected]);
