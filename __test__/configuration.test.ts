@@ -309,6 +309,26 @@ describe('changes at run time', () => {
     });
   });
 
+  test('CFG-12 POL-03 files that cannot be read any more keep their last good state', async () => {
+    const { options, write } = world({
+      'home/.claude.json': servers({ a: faulty() }),
+      'managed/managed-settings.json': { deniedMcpServers: ['bad'] },
+    });
+    const tooLarge = (value: object) => JSON.stringify(value) + ' '.repeat(5 << 20);
+    await withManager({ ...options, servers: { bad: faulty() } }, async (manager) => {
+      await manager.connect();
+      write('home/.claude.json', tooLarge({}));
+      write('managed/managed-settings.json', tooLarge({}));
+      expect(await manager.reload()).toEqual({ added: [], removed: [], changed: [] });
+      expect(manager.status('a')?.state).toBe('connected');
+      expect(fates(manager.configReport().servers)).toEqual({ a: 'active', bad: 'denied' });
+      expect(manager.configReport().errors).toHaveLength(2);
+    });
+    await withManager({ ...options, servers: { bad: faulty() } }, async (manager) => {
+      expect(fates((await manager.load()).servers), 'without a last good state').toEqual({ bad: 'not-allowed' });
+    });
+  });
+
   test('CFG-12 watchConfig notices a change by itself', async () => {
     const { options, write } = world();
     await withManager({ ...options, watchConfig: true }, async (manager) => {

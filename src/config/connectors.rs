@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(place.page(None).as_str(), "https://api.test/base/v1/mcp_servers");
         assert_eq!(place.page(Some("a&b")).as_str(), "https://api.test/base/v1/mcp_servers?page=a%26b");
         let layer = place.layer(&[connector("../é", "A"), connector("2", "A"), connector("3", "A (2)")]);
-        let servers: Value = serde_json::from_slice(&layer.bytes).unwrap();
+        let servers: Value = serde_json::from_slice(layer.bytes.as_deref().unwrap()).unwrap();
         assert_eq!(servers["A"]["url"], "https://proxy.test/x/%2E%2E%2F%C3%A9?y=1");
         assert_eq!(servers["A (2)"]["id"], "2");
         assert_eq!(servers["A (2) (2)"]["id"], "3");

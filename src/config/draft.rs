@@ -43,17 +43,22 @@ pub struct RawLayer {
     pub overriding: bool,
     /// What stands in the text.
     pub shape: LayerShape,
-    /// The bytes, possibly not even UTF-8.
-    pub bytes: Vec<u8>,
+    /// The bytes, possibly not even UTF-8; `None` where the file is there and could not be read.
+    pub bytes: Option<Vec<u8>>,
 }
 
 impl RawLayer {
     /// A file's content.
     pub fn file(scope: Scope, path: &str, bytes: Vec<u8>) -> Self {
-        Self { file: Some(Arc::from(path)), shape: LayerShape::File, ..Self::said(scope, bytes) }
+        Self { file: Some(Arc::from(path)), shape: LayerShape::File, ..Self::said(scope, Some(bytes)) }
     }
 
-    fn said(scope: Scope, bytes: Vec<u8>) -> Self {
+    /// A file that is there and could not be read.
+    pub fn unread(scope: Scope, path: &str) -> Self {
+        Self { bytes: None, ..Self::file(scope, path, Vec::new()) }
+    }
+
+    fn said(scope: Scope, bytes: Option<Vec<u8>>) -> Self {
         Self {
             scope,
             voice: Voice::of(scope),
@@ -67,7 +72,7 @@ impl RawLayer {
 
     /// Definitions of the host: JSON text of `{name: definition}`.
     pub fn host(scope: Scope, servers: &str) -> Self {
-        Self::said(scope, servers.as_bytes().to_vec())
+        Self::said(scope, Some(servers.as_bytes().to_vec()))
     }
 
     /// The option `servers`: JSON text of `{name: definition}`, scope `dynamic`.

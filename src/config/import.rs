@@ -103,7 +103,7 @@ pub fn import_file(path: &Path, format: &str) -> Result<Imported> {
 
 fn parse_toml(layer: &RawLayer) -> Result<Value> {
     let invalid = |why: &str| McpError::new(ErrorCode::ConfigInvalid, format!("not valid TOML: {why}"));
-    let text = std::str::from_utf8(&layer.bytes).map_err(|_| invalid("it is not UTF-8"))?;
+    let text = std::str::from_utf8(layer.bytes.as_deref().unwrap_or_default()).map_err(|_| invalid("it is not UTF-8"))?;
     // The message of the parser may quote the text, and the text may hold secrets.
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line =
@@ -114,7 +114,8 @@ fn parse_toml(layer: &RawLayer) -> Result<Value> {
 
 fn parse_json(mut layer: RawLayer) -> Result<Value> {
     layer.shape = LayerShape::Settings;
-    let bytes = layer.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&layer.bytes);
+    let bytes = layer.bytes.as_deref().unwrap_or_default();
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let invalid = |why: String| McpError::new(ErrorCode::ConfigInvalid, format!("not valid JSON: {why}"));
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("it is not UTF-8".to_owned()))?;
     let options = jsonc_parser::CollectOptions::default();

@@ -179,7 +179,14 @@ impl Ledger {
         };
         let mut words = vec![host];
         for (order, layer) in inputs.layers.iter().enumerate() {
-            let parsed = parse::parse(layer, order);
+            let mut parsed = parse::parse(layer, order);
+            if layer.voice == Voice::Organisation
+                && layer.shape == LayerShape::Settings
+                && !parse::is_readable(layer)
+            {
+                parsed.said.allowed = Some(Vec::new());
+                self.diagnostics.push(without_policy(layer));
+            }
             drafts.extend(self.keep(parsed.servers));
             words.push(Words {
                 voice: layer.voice,
@@ -218,6 +225,14 @@ impl Ledger {
             self.diagnostics.into_iter().partition(|diagnostic| diagnostic.level == Level::Error);
         Resolution { servers, entries: self.entries, errors, warnings, ..Resolution::default() }
     }
+}
+
+/// What an organisation forbids is not known: nothing is allowed. (POL-03)
+fn without_policy(layer: &RawLayer) -> Diagnostic {
+    let message = "The organisation's settings cannot be read, so no server may connect until they can be";
+    let mut diagnostic = Diagnostic::error("CONFIG_INVALID", message);
+    diagnostic.file = layer.file.as_deref().map(str::to_owned);
+    diagnostic
 }
 
 /// A project entry that waits below a project entry that runs is shadowed: approving it would change nothing.

@@ -36,7 +36,8 @@ pub struct Parsed {
 /// Parses one layer; `order` is its ordinal among all layers.
 pub fn parse(layer: &RawLayer, order: usize) -> Parsed {
     let mut stage = Staged::default();
-    let bytes = layer.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&layer.bytes);
+    // Why a file was not read is told by who tried.
+    let Some(bytes) = without_mark(layer) else { return Parsed::default() };
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -54,13 +55,19 @@ pub fn parse(layer: &RawLayer, order: usize) -> Parsed {
     Parsed { servers: reader.stage, said: reader.said }
 }
 
-/// Whether the text of a layer can be read at all.
+/// Whether a layer can be read at all: it is there, and its text is an object.
 pub fn is_readable(layer: &RawLayer) -> bool {
-    let bytes = layer.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&layer.bytes);
-    std::str::from_utf8(bytes).is_ok_and(|text| {
+    let text = without_mark(layer).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    text.is_some_and(|text| {
         parse_to_ast(text, &CollectOptions::default(), &strict_but_commented())
-            .is_ok_and(|parsed| parsed.value.is_some())
+            .is_ok_and(|parsed| matches!(parsed.value, Some(ast::Value::Object(_))))
     })
+}
+
+/// The bytes without a byte order mark.
+fn without_mark(layer: &RawLayer) -> Option<&[u8]> {
+    let bytes = layer.bytes.as_deref()?;
+    Some(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes))
 }
 
 pub(crate) fn strict_but_commented() -> ParseOptions {

@@ -79,7 +79,8 @@ pub struct Words {
 }
 
 /// Reads the keys of an object. A malformed list never widens what may happen: an `allowedMcpServers` that is
-/// no list allows nothing, an item that is no text is left out of its list and reported.
+/// no list allows nothing, a bare text in the place of a list that forbids is the list of that text, an item that
+/// is no text is left out of its list and reported.
 pub fn read(object: &Map<String, Value>) -> (Said, Vec<Diagnostic>) {
     let mut reader = Reader { object, found: Vec::new() };
     let said = Said {
@@ -87,9 +88,9 @@ pub fn read(object: &Map<String, Value>) -> (Said, Vec<Diagnostic>) {
         denied: reader.denied(),
         rules: reader.rules(),
         approved: reader.texts("enabledMcpjsonServers"),
-        rejected: reader.texts("disabledMcpjsonServers"),
+        rejected: reader.narrowing("disabledMcpjsonServers"),
         approve_all: reader.boolean("enableAllProjectMcpServers").unwrap_or(false),
-        disabled: reader.texts("disabledMcpServers"),
+        disabled: reader.narrowing("disabledMcpServers"),
         enabled: reader.texts("enabledMcpServers"),
         exclusive: reader.boolean("exclusive"),
         hooks: object.get("hooks").is_some_and(|hooks| !hooks.is_null()),
@@ -148,21 +149,37 @@ impl<'a> Reader<'a> {
         self.list(value, &format!("/{key}"))
     }
 
+    fn narrowing(&mut self, key: &str) -> Vec<String> {
+        let value = self.value(key);
+        self.narrowing_list(value, &format!("/{key}"))
+    }
+
     fn rules(&mut self) -> RuleLists {
         match self.value("permissions") {
             None => RuleLists::default(),
             Some(Value::Object(lists)) => {
-                let mut list = |key: &str| {
-                    let value = lists.get(key).filter(|value| !value.is_null());
-                    self.list(value, &format!("/permissions/{key}"))
-                };
-                RuleLists { allow: list("allow"), ask: list("ask"), deny: list("deny") }
+                let value = |key: &str| lists.get(key).filter(|value| !value.is_null());
+                RuleLists {
+                    allow: self.list(value("allow"), "/permissions/allow"),
+                    ask: self.narrowing_list(value("ask"), "/permissions/ask"),
+                    deny: self.narrowing_list(value("deny"), "/permissions/deny"),
+                }
             }
             Some(_) => {
                 self.wrong("/permissions".to_owned(), "an object with allow, ask and deny");
                 RuleLists::default()
             }
         }
+    }
+
+    /// A list that forbids something: a bare text in its place counts, as what it forbids is clear.
+    fn narrowing_list(&mut self, value: Option<&Value>, pointer: &str) -> Vec<String> {
+        let Some(Value::String(text)) = value else { return self.list(value, pointer) };
+        let message = format!("Expected a list of texts at {pointer}; the text counts as the only item");
+        let mut diagnostic = Diagnostic::error("CONFIG_INVALID", message);
+        diagnostic.pointer = Some(pointer.to_owned());
+        self.found.push(diagnostic);
+        vec![text.clone()]
     }
 
     fn list(&mut self, value: Option<&Value>, pointer: &str) -> Vec<String> {

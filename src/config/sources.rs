@@ -170,19 +170,15 @@ pub fn gather(places: &Places, state: &StateDir) -> Gathered {
 
 impl Gathered {
     fn add(&mut self, path: &Path, loaded: &Loaded, (scope, shape): (Scope, LayerShape), state: &StateDir) {
-        let Some(mut layer) = loaded.layer.clone() else {
-            // The organisation's file exists, so only its servers may: also when it cannot be read.
-            if scope == Scope::Enterprise && loaded.diagnostic.is_some() {
-                let name = path.to_string_lossy();
-                self.layers.push(RawLayer::file(scope, &name, b"{\"mcpServers\":{}}".to_vec()));
-            }
-            return;
-        };
+        let Some(mut layer) = loaded.clone().into_layer(scope) else { return };
         let of_directory = matches!(shape, LayerShape::Directory(_));
         layer.scope = scope;
         layer.voice = if of_directory { Voice::Person } else { Voice::of(scope) };
         layer.shape = shape;
-        if scope == Scope::Local && !of_directory && !trust::is_own(path, &layer.bytes, state) {
+        if scope == Scope::Local
+            && !of_directory
+            && layer.bytes.as_deref().is_some_and(|bytes| !trust::is_own(path, bytes, state))
+        {
             layer.voice = Voice::Repository;
             let message = "The file came with the repository (git tracks it, or nobody is known to have written \
                            it here), so it counts as a file of the repository";

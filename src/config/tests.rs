@@ -478,8 +478,44 @@ fn h9_loading_never_blocks_and_never_fails() {
     }
     let good = folder.join(".mcp.json");
     std::fs::write(&good, "{}").unwrap();
-    assert_eq!(load_file(&good, Scope::Project).layer.unwrap().bytes, b"{}");
+    assert_eq!(load_file(&good, Scope::Project).layer.unwrap().bytes.unwrap(), b"{}");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn pol_03_settings_of_the_organisation_that_cannot_be_read_allow_nothing() {
+    let mine = RawLayer::options(r#"{"mine":{"command":"x"}}"#);
+    let managed = |bytes: Option<&str>| {
+        let mut layer = RawLayer::unread(Scope::Managed, "/m/managed-settings.json");
+        layer.shape = LayerShape::Settings;
+        layer.bytes = bytes.map(|text| text.as_bytes().to_vec());
+        resolve(&inputs(vec![layer, mine.clone()]))
+    };
+    for broken in [None, Some(""), Some("[]"), Some("{\"deniedMcpServers\": [")] {
+        let resolution = managed(broken);
+        assert_eq!(resolution.entries[0].fate, Fate::NotAllowed, "{broken:?}");
+        assert!(
+            resolution.errors.iter().any(|error| error.message.contains("no server may connect")),
+            "{broken:?}: {:?}",
+            resolution.errors
+        );
+    }
+    assert_eq!(managed(Some("{}")).entries[0].fate, Fate::Active);
+    let enterprise = RawLayer::unread(Scope::Enterprise, "/m/managed-mcp.json");
+    assert_eq!(resolve(&inputs(vec![enterprise, mine])).entries[0].fate, Fate::EnterpriseExclusive);
+}
+
+#[test]
+fn pol_03_a_bare_text_in_the_place_of_a_list_that_forbids_counts() {
+    let said = |written: Value| super::settings::read(written.as_object().unwrap());
+    let (narrow, found) = said(json!({
+        "permissions": { "allow": "mcp__a", "ask": "mcp__b", "deny": "mcp__s__t" },
+        "disabledMcpServers": "one", "disabledMcpjsonServers": "two", "enabledMcpServers": "three",
+    }));
+    assert_eq!((narrow.rules.ask, narrow.rules.deny), (vec!["mcp__b".into()], vec!["mcp__s__t".into()]));
+    assert_eq!((narrow.disabled, narrow.rejected), (vec!["one".to_owned()], vec!["two".to_owned()]));
+    assert!(narrow.rules.allow.is_empty() && narrow.enabled.is_empty(), "what permits has to be a list");
+    assert_eq!(found.len(), 6, "{found:?}");
 }
 
 #[cfg(unix)]
