@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Lookup;
+use super::shell::{self, Dialect, is_assignment};
 
 /// Deepest nesting of wrappers that is looked through.
 const MAX_DEPTH: usize = 8;
@@ -70,9 +71,10 @@ fn read(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
     match base_name(command).as_str() {
         "env" => read_env(args, depth, readings),
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "mksh" => read_shell(args, depth, readings),
-        "cmd" => read_after_switch(args, &["/c", "/k", "/r"], depth, readings),
-        "powershell" | "pwsh" => read_after_switch(args, &["-c", "-command"], depth, readings),
-        "busybox" | "toybox" | "nohup" | "setsid" | "exec" | "command" | "time" | "sudo" | "doas"
+        "cmd" => read_cmd(args, depth, readings),
+        "powershell" | "pwsh" => read_powershell(args, depth, readings),
+        "eval" => read_text(&args.join(" "), depth, readings),
+        "busybox" | "toybox" | "nohup" | "setsid" | "exec" | "command" | "builtin" | "time" | "sudo" | "doas"
         | "nice" | "ionice" | "stdbuf" | "timeout" | "xargs" | "chronic" | "unbuffer" | "start" | "call" => {
             read_later_words(args, depth, readings);
         }
@@ -93,7 +95,7 @@ fn read_env(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>)
         match split {
             Some("") => {}
             Some(line) => {
-                let mut words = shell_words(line).concat();
+                let mut words = shell::commands(line, Dialect::Posix).concat();
                 words.extend(args[at + 1..].iter().cloned());
                 read_assigned(&words, depth, readings);
             }
@@ -101,7 +103,7 @@ fn read_env(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>)
             None => {}
         }
         if matches!(word.as_str(), "-S" | "--split-string" | "-vS" | "-iS") && at + 1 < args.len() {
-            let mut words = shell_words(&args[at + 1]).concat();
+            let mut words = shell::commands(&args[at + 1], Dialect::Posix).concat();
             words.extend(args[at + 2..].iter().cloned());
             read_assigned(&words, depth, readings);
         }
@@ -119,12 +121,6 @@ fn read_assigned(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<Str
     }
 }
 
-fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    })
-}
-
 /// `-c`, also among other letters as in `-lc`, and the text behind it.
 fn read_shell(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
     let is_command_flag = |word: &String| {
@@ -132,69 +128,50 @@ fn read_shell(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>
     };
     if let Some(at) = args.iter().position(is_command_flag) {
         for text in args.iter().skip(at + 1).take(16) {
-            for words in shell_words(text) {
-                read_assigned(&words, depth, readings);
-            }
+            read_text(text, depth, readings);
         }
     }
 }
 
-/// `cmd /c` and its relatives: the words behind the switch, also as one text.
-fn read_after_switch(args: &[String], switches: &[&str], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
-    let Some(at) = args.iter().position(|word| {
-        let lower = word.to_lowercase();
-        switches.iter().any(|switch| lower == *switch || lower.ends_with(switch))
-    }) else {
-        return;
+/// A text that a shell runs.
+fn read_text(text: &str, depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    for words in shell::commands(text, Dialect::Posix) {
+        read(&words, depth + 1, readings);
+    }
+}
+
+/// The words behind the switch of `cmd` or PowerShell, also as one text.
+fn read_line(args: &[String], dialect: Dialect, depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    read_later_words(args, depth, readings);
+    let line = args.join(" ");
+    // The rules of `sh` too: an argument may be meant for the shell that starts this one.
+    for dialect in [dialect, Dialect::Posix] {
+        for words in shell::commands(&line, dialect) {
+            read_assigned(&words, depth, readings);
+            read_later_words(&words, depth, readings);
+        }
+    }
+}
+
+/// `cmd /c …`, also with the command or further switches in the same word: `/d/cnpx`.
+fn read_cmd(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    let glued = args.iter().map(|word| {
+        let lower = word.to_ascii_lowercase();
+        let switch = ["/c", "/k", "/r"].iter().filter_map(|switch| lower.find(switch)).min();
+        switch.filter(|_| word.starts_with('/')).and_then(|start| word.get(start + 2..)).map(str::to_owned)
+    });
+    let Some((at, glued)) = glued.enumerate().find_map(|(at, glued)| Some((at, glued?))) else { return };
+    let glued = Some(glued).filter(|glued| !glued.is_empty());
+    let line: Vec<String> = glued.into_iter().chain(args[at + 1..].iter().cloned()).collect();
+    read_line(&line, Dialect::Cmd, depth, readings);
+}
+
+/// `-Command`, also shortened; without it the words themselves.
+fn read_powershell(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+    let is_switch = |word: &String| {
+        let lower = word.to_ascii_lowercase();
+        lower.len() > 1 && "-command".starts_with(&lower)
     };
-    let rest = &args[at + 1..];
-    read_later_words(rest, depth, readings);
-    for words in shell_words(&rest.join(" ")) {
-        read_assigned(&words, depth, readings);
-        read_later_words(&words, depth, readings);
-    }
-}
-
-/// The simple commands of a shell text, each as its words. Quotes and backslashes are undone; substitutions
-/// are read as further commands.
-fn shell_words(text: &str) -> Vec<Vec<String>> {
-    let mut commands: Vec<Vec<String>> = vec![Vec::new()];
-    let mut word: Option<String> = None;
-    let mut letters = text.chars().take(64 * 1024).peekable();
-    let mut quote = None;
-    while let Some(c) = letters.next() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None | Some('"'), '\\') => {
-                if let Some(next) = letters.next() {
-                    word.get_or_insert_default().push(next);
-                }
-            }
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`' | '{' | '}') => {
-                end_word(&mut word, &mut commands);
-                commands.push(Vec::new());
-            }
-            (None, c) if c.is_whitespace() => end_word(&mut word, &mut commands),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    end_word(&mut word, &mut commands);
-    commands.retain(|words| !words.is_empty());
-    for words in &mut commands {
-        let leading = words.iter().take_while(|word| is_assignment(word)).count();
-        if leading < words.len() {
-            words.drain(..leading);
-        }
-    }
-    commands
-}
-
-fn end_word(word: &mut Option<String>, commands: &mut [Vec<String>]) {
-    if let (Some(word), Some(words)) = (word.take(), commands.last_mut()) {
-        words.push(word);
-    }
+    let start = args.iter().position(is_switch).map_or(0, |at| at + 1);
+    read_line(&args[start..], Dialect::PowerShell, depth, readings);
 }

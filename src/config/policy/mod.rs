@@ -7,6 +7,7 @@
 pub mod command;
 mod gate;
 mod name_pattern;
+mod shell;
 mod stage;
 pub mod url_pattern;
 

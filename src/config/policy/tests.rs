@@ -253,11 +253,31 @@ fn pol_04_a_denied_command_is_seen_through_wrappers() {
         ("nohup", &["npx", "-y", "evil"]),
         ("timeout", &["10", "npx", "-y", "evil"]),
         ("env", &["sh", "-c", "env A=1 sh -c 'npx -y evil'"]),
+        ("sh", &["-c", "npx -y evil 2>/dev/null"]),
+        ("sh", &["-c", "exec npx -y evil 2>&1"]),
+        ("sh", &["-c", ">log npx &>>log -y evil <in"]),
+        ("sh", &["-c", "echo \"$(npx -y evil)\""]),
+        ("sh", &["-c", "echo \"a `npx -y evil` b\""]),
+        ("sh", &["-c", "echo \"$( (true); npx -y evil )\""]),
+        ("sh", &["-c", "cat <(npx -y evil)"]),
+        ("sh", &["-c", "eval npx -y evil"]),
+        ("sh", &["-c", "eval 'npx -y' evil"]),
+        ("sh", &["-c", "if true; then npx -y evil; fi"]),
+        ("sh", &["-c", "while ! X=1 npx -y evil; do :; done"]),
+        ("sh", &["-c", "! npx -y evil"]),
+        ("sh", &["-c", "npx \\\n -y evil # quietly"]),
+        ("sh", &["-c", "n\\\npx -y $'evil'"]),
+        ("cmd", &["/cnpx", "-y", "evil"]),
+        ("cmd", &["/d/cnpx -y evil"]),
+        ("cmd", &["/c", "@n^px", "-y", "evil"]),
+        ("cmd", &["/c", "C:\\tools\\npx.cmd -y evil 2>nul"]),
+        ("powershell", &["-Comm", "n`px -y evil"]),
+        ("powershell", &["npx", "-y", "evil"]),
     ];
     for (command, args) in table {
         assert!(denied(command, args), "{command} {args:?}");
     }
-    for (command, args) in [("npx", ["-y", "good"]), ("npm", ["-y", "evil"]), ("sh", ["-c", "echo npx"])] {
+    for (command, args) in [("npx", ["-y", "good"]), ("npm", ["-y", "evil"]), ("sh", ["-c", "echo npx -y evil"]), ("sh", ["-c", "echo '$(npx -y evil)'"])] {
         assert!(!denied(command, &args), "{command} {args:?}");
     }
 }
