@@ -67,10 +67,11 @@ impl SafeUrl {
     }
 }
 
-/// The secrets in a URL: user name, password and values of query fields that name a secret.
+/// The secrets in a URL, wherever in the text it begins: user name, password and values of query fields that name a
+/// secret.
 pub fn url_secrets(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    if let Some(user) = authority(text).and_then(|authority| authority.userinfo) {
+    for user in userinfos(text) {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
         found.extend([name, password].into_iter().filter(|part| !part.is_empty()));
     }
@@ -81,19 +82,17 @@ pub fn url_secrets(text: &str) -> Vec<&str> {
 impl fmt::Display for SafeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.0.as_str();
+        let fields = query_fields(text).filter(|field| names_query_secret(field.name));
+        let values = fields.map(|field| field.value).filter(|value| !is_only_references(value));
+        let mut hidden: Vec<&str> = userinfos(text).into_iter().chain(values).collect();
+        hidden.sort_by_key(|part| offset_in(text, part));
         let mut done = 0;
-        if let Some(user) = authority(text).and_then(|authority| authority.userinfo) {
-            let start = offset_in(text, user);
-            write!(f, "{}{REDACTED}", &text[..start])?;
-            done = start + user.len();
-        }
-        for field in query_fields(text).filter(|field| names_query_secret(field.name)) {
-            let start = offset_in(text, field.value);
-            if start < done || is_only_references(field.value) {
-                continue;
+        for part in hidden {
+            let start = offset_in(text, part);
+            if start >= done {
+                write!(f, "{}{REDACTED}", &text[done..start])?;
             }
-            write!(f, "{}{REDACTED}", &text[done..start])?;
-            done = start + field.value.len();
+            done = done.max(start + part.len());
         }
         f.write_str(&text[done..])
     }
@@ -134,6 +133,20 @@ pub fn authority(text: &str) -> Option<Authority<'_>> {
         Some(at) => Authority { scheme, userinfo: Some(&whole[..at]), host: &whole[at + 1..] },
         None => Authority { scheme, userinfo: None, host: whole },
     })
+}
+
+/// User names and passwords of every `scheme://…@` in a text.
+fn userinfos(text: &str) -> Vec<&str> {
+    let begins = authority(text).and_then(|authority| authority.userinfo);
+    let within = text.match_indices("://").filter_map(|(at, mark)| {
+        let rest = &text[at + mark.len()..];
+        let ends =
+            |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '?' | '#' | '"' | '\'' | '<' | '>');
+        let whole = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        whole.rfind('@').map(|end| &whole[..end])
+    });
+    let further = within.filter(|user| begins.is_none_or(|first| first.as_ptr() != user.as_ptr()));
+    begins.into_iter().chain(further).filter(|user| !user.is_empty()).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -226,7 +239,8 @@ pub struct ArgumentParts<'a> {
     pub secret: &'a str,
 }
 
-/// Cuts every argument: `--token VALUE`, `--api-key=VALUE`, `NAME_TOKEN=VALUE`, `--header 'Name: VALUE'`.
+/// Cuts every argument: `--token VALUE`, `--api-key=VALUE`, `NAME_TOKEN=VALUE`, `--env=NAME_TOKEN=VALUE`,
+/// `--header 'Name: VALUE'`.
 pub fn split_arguments(arguments: &[String]) -> Vec<ArgumentParts<'_>> {
     let mut follows = Follows::Nothing;
     arguments
@@ -282,6 +296,13 @@ fn split_argument(argument: &str, follows: Follows) -> ArgumentParts<'_> {
         }
         if names_secret(flag) {
             return cut(name.len() + 1);
+        }
+        // `--env=NAME=VALUE`
+        if let Some((variable, _)) = value.split_once('=')
+            && !variable.contains(['/', '?', ' '])
+            && names_secret(variable)
+        {
+            return cut(name.len() + 1 + variable.len() + 1);
         }
     }
     cut(argument.len())

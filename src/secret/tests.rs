@@ -32,6 +32,11 @@ fn sec_03_urls_lose_userinfo_and_secret_query_values() {
         ("https://a.test/?monkey=abc", "https://a.test/?monkey=abc"),
         ("https://a.test/?token=${TOKEN}", "https://a.test/?token=${TOKEN}"),
         ("https://a.test/?token=${TOKEN:-abc}", "https://a.test/?token=[REDACTED]"),
+        ("--dsn=postgres://user:pw@db/x", "--dsn=postgres://[REDACTED]@db/x"),
+        ("DATABASE_URL=postgres://u:p@h", "DATABASE_URL=postgres://[REDACTED]@h"),
+        ("copy ftp://a:b@c/?token=t to https://u:p@h/", "copy ftp://[REDACTED]@c/?token=[REDACTED]"),
+        ("from http://a:b@c to https://u:p@h", "from http://[REDACTED]@c to https://[REDACTED]@h"),
+        ("http://a.test/ by me@b.test", "http://a.test/ by me@b.test"),
         ("not a url", "not a url"),
         ("", ""),
     ];
@@ -40,6 +45,7 @@ fn sec_03_urls_lose_userinfo_and_secret_query_values() {
         assert_eq!(format!("{:?}", SafeUrl::new(text)), format!("\"{shown}\""), "{text}");
     }
     assert_eq!(SafeUrl::new("https://u:p@a.test/?key=k1").secrets(), ["u", "p", "k1"]);
+    assert_eq!(url_secrets("--dsn=postgres://user:pw@db/x"), ["user", "pw"]);
 }
 
 #[test]
@@ -49,6 +55,8 @@ fn sec_03_arguments_after_secret_flags() {
         (&["--token", "abc", "x"], &["--token", "[REDACTED]", "x"]),
         (&["--api-key=abc"], &["--api-key=[REDACTED]"]),
         (&["-e", "GITHUB_TOKEN=abc"], &["-e", "GITHUB_TOKEN=[REDACTED]"]),
+        (&["--env=GITHUB_TOKEN=abc", "--env=A=b"], &["--env=GITHUB_TOKEN=[REDACTED]", "--env=A=b"]),
+        (&["-e", "DATABASE_URL=postgres://u:p@h"], &["-e", "DATABASE_URL=postgres://[REDACTED]@h"]),
         (&["--token", "--verbose"], &["--token", "--verbose"]),
         (&["--header", "Authorization: Bearer abc"], &["--header", "Authorization:[REDACTED]"]),
         (&["--header=X-Key: abc"], &["--header=X-Key:[REDACTED]"]),
