@@ -9,6 +9,7 @@ use crate::config::draft::{Definition, Origin};
 use crate::config::scope::Scope;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::secret::{REDACTED, SafeUrl, redact_arguments, redact_value};
+use crate::words;
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -133,6 +134,7 @@ fn redact_field(key: &str, value: &Value) -> Value {
             SafeUrl::new(text.as_str()).to_string().into()
         }
         ("args" | "headersHelper", Value::Array(items)) => redact_command(items),
+        ("headersHelper", Value::String(line)) => redact_line(line),
         ("oauth", Value::Object(fields)) => redact_known(fields, &SHOWN_OAUTH).into(),
         ("tls", Value::Object(fields)) => redact_known(fields, &SHOWN_TLS).into(),
         ("env" | "headers", Value::Object(fields)) => fields
@@ -203,6 +205,13 @@ fn redact_command(items: &[Value]) -> Value {
     let texts: Vec<String> =
         items.iter().map(|item| item.as_str().map_or_else(|| REDACTED.to_owned(), str::to_owned)).collect();
     redact_arguments(&texts).into()
+}
+
+/// A command in one text: as it is written where nothing in it is secret, else as its words.
+fn redact_line(line: &str) -> Value {
+    let Some(words) = words::split(line) else { return REDACTED.into() };
+    let shown = redact_arguments(&words);
+    if shown == words { line.into() } else { shown.into() }
 }
 
 /// Keeps the shape and hides every text.
