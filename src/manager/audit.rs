@@ -121,7 +121,7 @@ fn hide_secrets(value: &mut Value, redactor: &Redactor) {
         Value::Array(items) => items.iter_mut().for_each(|item| hide_secrets(item, redactor)),
         Value::Object(fields) => {
             for (name, field) in fields.iter_mut() {
-                if names_secret(name) && !field.is_object() {
+                if names_secret(name) {
                     *field = REDACTED.into();
                 } else {
                     hide_secrets(field, redactor);
@@ -198,13 +198,13 @@ mod tests {
     fn sec_07_arguments_are_written_without_secrets() {
         let redactor = Redactor::new(["s3cret-of-the-server"]);
         let text = r#"{"path":"/x","apiKey":"abc","list":["say s3cret-of-the-server","https://u:p@a.test/?token=t"],
-            "auth":{"user":"me","password":["p"]},"count":3}"#;
+            "auth":{"user":"me"},"login":{"user":"me","password":["p"]},"count":3}"#;
         assert_eq!(
             shown_arguments(text, &redactor),
             serde_json::json!({
                 "path": "/x", "apiKey": "[REDACTED]",
                 "list": ["say [REDACTED]", "https://[REDACTED]@a.test/?token=[REDACTED]"],
-                "auth": { "user": "me", "password": "[REDACTED]" }, "count": 3,
+                "auth": "[REDACTED]", "login": { "user": "me", "password": "[REDACTED]" }, "count": 3,
             })
         );
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(LONGEST_ARGUMENTS));

@@ -34,29 +34,44 @@ impl Learned {
 /// of arguments whose names name a secret.
 pub(super) fn message(text: &str, ours: bool, known: &Redactor, learned: &mut Learned) -> String {
     let mut walk = Walk { known, learned, out: String::with_capacity(text.len()) };
-    walk.value(text.trim(), Names { ours, count: false }, 0);
+    walk.value(text.trim(), Names { ours, ..Names::default() }, 0);
     walk.out
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Names {
     /// Whether the message is ours.
     ours: bool,
     /// Whether names of members count here.
     count: bool,
+    /// Whether the members here are ids, given by the server.
+    ids: bool,
+    /// Whether the member `value` is what the member `name` names.
+    pair: bool,
+    /// Whether a name above said that everything here is secret.
+    secret: bool,
 }
 
 impl Names {
     /// Below these members of our messages stands what people and models wrote.
     fn below(self, key: &str) -> Self {
         let count = self.count || (self.ours && matches!(key, "arguments" | "inputResponses" | "content"));
-        Self { count, ..self }
+        let secret = self.secret || (self.count && !self.ids && is_secret(key));
+        Self { count, ids: key == "inputResponses", pair: self.ours && key == "argument", secret, ..self }
     }
 
-    /// A bare `key` is the key of some table more often than one of a door.
-    fn hide(self, key: &str) -> bool {
-        self.count && !key.eq_ignore_ascii_case("key") && names_secret(key)
+    /// Whether an object is a pair whose name says that its value is a secret.
+    fn is_secret_pair(self, object: &str) -> bool {
+        self.pair
+            && json_scan::members(object).any(|member| {
+                member.key() == "name" && decode(member.value).is_some_and(|name| is_secret(&name))
+            })
     }
+}
+
+/// A bare `key` is the key of some table more often than one of a door.
+fn is_secret(name: &str) -> bool {
+    !name.eq_ignore_ascii_case("key") && names_secret(name)
 }
 
 struct Walk<'a> {
@@ -88,18 +103,21 @@ impl Walk<'_> {
     }
 
     fn object(&mut self, text: &str, names: Names, depth: usize) {
+        let pair = names.is_secret_pair(text);
         self.out.push('{');
         for (place, member) in json_scan::members(text).enumerate() {
             self.separate(place);
             self.string(member.literal);
             self.out.push(':');
             let key = member.key();
+            let mut below = names.below(&key);
+            below.secret |= pair && key == "value";
             match kind(member.value) {
-                Kind::String | Kind::Number | Kind::Array if names.hide(&key) => {
+                Kind::String | Kind::Number | Kind::Array if below.secret => {
                     self.learn(member.value);
                     quote_into(&mut self.out, REDACTED);
                 }
-                _ => self.value(member.value, names.below(&key), depth + 1),
+                _ => self.value(member.value, below, depth + 1),
             }
         }
         self.out.push('}');
@@ -116,7 +134,8 @@ impl Walk<'_> {
             Kind::Array => json_scan::elements(hidden).for_each(|one| self.learn(one)),
             Kind::String => self.learned.learn(&decode(hidden).unwrap_or_default()),
             Kind::Number => self.learned.learn(hidden),
-            _ => {}
+            Kind::Object => json_scan::members(hidden).for_each(|member| self.learn(member.value)),
+            Kind::Bool | Kind::Null => {}
         }
     }
 

@@ -29,6 +29,16 @@ fn bey_08_secrets_leave_messages_and_nothing_else_changes() {
             r#"{"params":{"_meta":{"progressToken":7},"arguments":{"apiToken":"[REDACTED]","key":"k","deep":[{"password":"[REDACTED]","n":1}]}}}"#,
         ),
         (
+            r#"{"params":{"arguments":{"password":{"value":"abc","n":1,"deep":{"a":["b"]},"on":true}}}}"#,
+            true,
+            r#"{"params":{"arguments":{"password":{"value":"[REDACTED]","n":"[REDACTED]","deep":{"a":"[REDACTED]"},"on":true}}}}"#,
+        ),
+        (
+            r#"{"params":{"argument":{"name":"apiKey","value":"sk-1"},"inputResponses":{"auth":{"action":"accept"}}}}"#,
+            true,
+            r#"{"params":{"argument":{"name":"apiKey","value":"[REDACTED]"},"inputResponses":{"auth":{"action":"accept"}}}}"#,
+        ),
+        (
             r#"{"result":{"arguments":{"apiToken":"abc"}}}"#,
             false,
             r#"{"result":{"arguments":{"apiToken":"abc"}}}"#,
@@ -45,8 +55,10 @@ fn bey_08_what_a_server_repeats_of_a_secret_argument_is_hidden_too() {
     let mut learned = Learned::default();
     let known = Redactor::default();
     message(r#"{"params":{"arguments":{"apiKey":"abcdef-1"}}}"#, true, &known, &mut learned);
-    let echo = message(r#"{"result":"you said abcdef-1"}"#, false, &known, &mut learned);
-    assert_eq!(echo, r#"{"result":"you said [REDACTED]"}"#);
+    let below = r#"{"params":{"arguments":{"password":[{"value":"abcdef-2"}]},"argument":{"value":"abcdef-3","name":"pass"}}}"#;
+    message(below, true, &known, &mut learned);
+    let echo = message(r#"{"result":"you said abcdef-1, abcdef-2, abcdef-3"}"#, false, &known, &mut learned);
+    assert_eq!(echo, r#"{"result":"you said [REDACTED], [REDACTED], [REDACTED]"}"#);
 }
 
 fn recorder(path: &Path) -> (Arc<Recorder>, Arc<Mutex<Vec<Diagnostic>>>) {
