@@ -109,10 +109,11 @@ pub(super) const IMAGES: &str = "docker.io";
 /// The package that a command line runs; `None` where it runs something else, or takes it from elsewhere.
 pub fn of_command(command: &str, args: &[String], env: &BTreeMap<String, String>) -> Option<Package> {
     let mut words: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
+    let mut variables: Vec<&str> = env.keys().map(String::as_str).collect();
     while let Some(inner) = behind_wrapper(&words) {
-        words.drain(..inner);
+        variables.extend(words.drain(..inner).filter_map(|word| Some(word.split_once('=')?.0)));
     }
-    if env.keys().any(|name| leads_elsewhere_variable(name)) {
+    if variables.into_iter().any(leads_elsewhere_variable) {
         return None;
     }
     let (program, rest) = words.split_first()?;
@@ -163,10 +164,29 @@ struct Runner {
     elsewhere: &'static [&'static str],
 }
 
+impl Runner {
+    fn leads_elsewhere(&self, option: &str) -> bool {
+        // Some take options by their beginnings.
+        let begins = |known: &&str| option.len() > 3 && known.starts_with(option);
+        self.elsewhere.contains(&option)
+            || option.ends_with(":registry")
+            || (!self.naming.contains(&option) && self.elsewhere.iter().any(begins))
+    }
+}
+
 const NPM: Runner = Runner {
     naming: &["-p", "--package"],
-    valued: &["--cache", "--userconfig", "--loglevel", "-w", "--workspace", "--prefix", "--node-options"],
-    elsewhere: &["--registry", "-c", "--call", "--shell-mode"],
+    valued: &["--cache", "--loglevel", "-w", "--workspace"],
+    elsewhere: &[
+        "--registry",
+        "--userconfig",
+        "--globalconfig",
+        "--prefix",
+        "--node-options",
+        "-c",
+        "--call",
+        "--shell-mode",
+    ],
 };
 const UVX: Runner = Runner {
     naming: &["--from"],
@@ -205,11 +225,23 @@ const DNX: Runner = Runner {
     elsewhere: &["--source", "--add-source", "--configfile"],
 };
 
+/// Variables for npm that only say how it talks; any other one may lead to another registry, as
+/// `npm_config_@scope:registry` does, or to a file that names one.
+const HARMLESS: [&str; 6] = [
+    "npm_config_yes",
+    "npm_config_loglevel",
+    "npm_config_fund",
+    "npm_config_audit",
+    "npm_config_progress",
+    "npm_config_update_notifier",
+];
+
 /// Variables that make a program fetch packages from elsewhere.
 fn leads_elsewhere_variable(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    name == "npm_config_registry"
-        || name == "npm_config_userconfig"
+    (name.starts_with("npm_config_") && !HARMLESS.contains(&name.as_str()))
+        || name.starts_with("pnpm_config_")
+        || (name.starts_with("yarn_") && name.contains("registry"))
         || name == "bun_config_registry"
         || (name.starts_with("uv_")
             && (name.contains("index") || name.contains("find_links") || name.ends_with("config_file")))
@@ -232,7 +264,7 @@ fn of_runner(kind: Kind, words: &[&str], runner: Runner) -> Option<Package> {
         }
         let (option, value) =
             word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
-        if runner.elsewhere.contains(&option) || option.ends_with(":registry") {
+        if runner.leads_elsewhere(option) {
             return None;
         }
         if runner.naming.contains(&option) {

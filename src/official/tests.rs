@@ -25,6 +25,13 @@ fn sec_05_which_package_a_command_runs() {
         ("npx -c server", None),
         ("npx --registry=https://evil.test server", None),
         ("npx --@scope:registry=https://evil.test @scope/server", None),
+        ("npx --userconfig ./evil.npmrc -y server", None),
+        ("npx --userconf=./evil.npmrc -y server", None),
+        ("npx --globalconfig ./evil.npmrc server", None),
+        ("npx --node-options=--require=./evil.js server", None),
+        ("env npm_config_registry=https://evil.test npx -y server", None),
+        ("env A=b npm_config_@scope:registry=https://evil.test npx -y @scope/server", None),
+        ("env npm_config_loglevel=silent npx -y server", Some((Npm, "server"))),
         ("npx ./server", None),
         ("npx github:me/server", None),
         ("npx server@npm:other", None),
@@ -62,7 +69,14 @@ fn sec_05_which_package_a_command_runs() {
         let expected = expected.map(|(kind, name)| (kind, name.to_owned()));
         assert_eq!(package(line), expected, "{line}");
     }
-    for name in ["npm_config_registry", "NPM_CONFIG_REGISTRY", "UV_INDEX_URL", "PIP_EXTRA_INDEX_URL"] {
+    for name in [
+        "npm_config_registry",
+        "NPM_CONFIG_REGISTRY",
+        "npm_config_@scope:registry",
+        "npm_config_globalconfig",
+        "UV_INDEX_URL",
+        "PIP_EXTRA_INDEX_URL",
+    ] {
         let env = BTreeMap::from([(name.to_owned(), "https://evil.test".to_owned())]);
         assert_eq!(of_command("npx", &["server".to_owned()], &env), None, "{name}");
     }
