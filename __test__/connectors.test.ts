@@ -147,7 +147,7 @@ test('PXY-01 a refused token is had anew once, for the list and behind the proxy
 
 const refusals: [string, () => string | null | Promise<string>, number, string][] = [
   ['no token', () => null, 200, 'CONNECTORS_NO_ACCESS'],
-  ['getConnectorToken throws', () => Promise.reject(new Error('x')), 200, 'CONNECTORS_NO_ACCESS'],
+  ['getConnectorToken throws', () => Promise.reject(new Error('x')), 200, 'CONNECTORS_UNAVAILABLE'],
   ['wrong scope', () => 't1', 403, 'CONNECTORS_NO_ACCESS'],
   ['refused for good', () => 't1', 401, 'CONNECTORS_NO_ACCESS'],
   ['a broken server', () => 't1', 500, 'CONNECTORS_UNAVAILABLE'],
@@ -171,6 +171,26 @@ test.each(refusals)(
     });
   },
 );
+
+test('CFG-14 a getConnectorToken that fails takes no connector away', async () => {
+  const good = new Set(['t1']);
+  const { options } = await account((_, token, response) => {
+    if (good.has(token ?? '')) return one;
+    response.writeHead(401).end();
+    return undefined;
+  }, good);
+  const getConnectorToken = ({ forceRefresh }: { forceRefresh: boolean }) => {
+    if (forceRefresh) throw new Error('the network is down');
+    return 't1';
+  };
+  await withManager({ ...options, getConnectorToken }, async (manager) => {
+    await manager.load();
+    good.clear();
+    await manager.reload();
+    await eventually(() => codes(manager).includes('CONNECTORS_UNAVAILABLE'));
+    expect(manager.configReport().servers).toMatchObject([{ name: 'One', fate: 'active' }]);
+  });
+});
 
 test('CFG-14 a slow list delays nobody, and comes by itself', async () => {
   let answer: ServerResponse | undefined;

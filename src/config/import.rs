@@ -103,7 +103,8 @@ pub fn import_file(path: &Path, format: &str) -> Result<Imported> {
 
 fn parse_toml(layer: &RawLayer) -> Result<Value> {
     let invalid = |why: &str| McpError::new(ErrorCode::ConfigInvalid, format!("not valid TOML: {why}"));
-    let text = std::str::from_utf8(layer.bytes.as_deref().unwrap_or_default()).map_err(|_| invalid("it is not UTF-8"))?;
+    let text = std::str::from_utf8(layer.bytes.as_deref().unwrap_or_default())
+        .map_err(|_| invalid("it is not UTF-8"))?;
     // The message of the parser may quote the text, and the text may hold secrets.
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let line =

@@ -215,8 +215,12 @@ impl Connectors {
         name: Option<&str>,
         account: &Arc<Account>,
     ) -> Result<Vec<u8>, Missing> {
-        let no_token = |error: McpError| Missing::NoAccess(error.message().to_owned());
         let failed = |error: McpError| Missing::Failed(error.message().to_owned());
+        // Only the host's word that it has none says that there is no token; a callback that fails says nothing.
+        let no_token = |error: McpError| match error.code() {
+            ErrorCode::AuthRequired => Missing::NoAccess(error.message().to_owned()),
+            _ => failed(error),
+        };
         let url = place.page(name);
         let all = Authorizers::new([Arc::clone(account) as Arc<dyn Authorizer>]);
         let mut attempt = all.attempt();

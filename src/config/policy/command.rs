@@ -74,8 +74,9 @@ fn read(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
         "cmd" => read_cmd(args, depth, readings),
         "powershell" | "pwsh" => read_powershell(args, depth, readings),
         "eval" => read_text(&args.join(" "), depth, readings),
-        "busybox" | "toybox" | "nohup" | "setsid" | "exec" | "command" | "builtin" | "time" | "sudo" | "doas"
-        | "nice" | "ionice" | "stdbuf" | "timeout" | "xargs" | "chronic" | "unbuffer" | "start" | "call" => {
+        "busybox" | "toybox" | "nohup" | "setsid" | "exec" | "command" | "builtin" | "time" | "sudo"
+        | "doas" | "nice" | "ionice" | "stdbuf" | "timeout" | "xargs" | "chronic" | "unbuffer" | "start"
+        | "call" => {
             read_later_words(args, depth, readings);
         }
         _ => {}

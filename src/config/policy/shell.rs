@@ -15,7 +15,7 @@ const KEYWORDS: [&str; 12] =
 
 /// Whose rules a text follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub(super) enum Dialect {
     /// `sh` and its kin.
     Posix,
     /// `cmd` of Windows.
@@ -39,7 +39,7 @@ impl Dialect {
 }
 
 /// The commands of a text, each as its words without quotes; substitutions are commands of their own.
-pub fn commands(text: &str, dialect: Dialect) -> Vec<Vec<String>> {
+pub(super) fn commands(text: &str, dialect: Dialect) -> Vec<Vec<String>> {
     let letters = text.chars().take(MAX_LETTERS).peekable();
     let mut scanner =
         Scanner { dialect, letters, now: Frame::default(), outer: Vec::new(), found: Vec::new() };
@@ -60,7 +60,7 @@ pub fn commands(text: &str, dialect: Dialect) -> Vec<Vec<String>> {
 }
 
 /// `NAME=value`.
-pub fn is_assignment(word: &str) -> bool {
+pub(super) fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     })

@@ -277,7 +277,12 @@ fn pol_04_a_denied_command_is_seen_through_wrappers() {
     for (command, args) in table {
         assert!(denied(command, args), "{command} {args:?}");
     }
-    for (command, args) in [("npx", ["-y", "good"]), ("npm", ["-y", "evil"]), ("sh", ["-c", "echo npx -y evil"]), ("sh", ["-c", "echo '$(npx -y evil)'"])] {
+    for (command, args) in [
+        ("npx", ["-y", "good"]),
+        ("npm", ["-y", "evil"]),
+        ("sh", ["-c", "echo npx -y evil"]),
+        ("sh", ["-c", "echo '$(npx -y evil)'"]),
+    ] {
         assert!(!denied(command, &args), "{command} {args:?}");
     }
 }
