@@ -176,6 +176,12 @@ pub fn item_names(prefix: &str, server: &str, wire_names: &[&str], limit: usize)
     result
 }
 
+/// How the full names of a server begin that do not fit behind its prefix, where that leaves no room for a hash.
+pub fn cut_prefix(prefix: &str, server: &str, limit: usize) -> Option<String> {
+    let shape = Shape { prefix, server, limit: limit.max(SHORTEST_LIMIT) };
+    (!shape.has_room()).then(|| shape.short_prefix())
+}
+
 /// How the full names of one server look.
 struct Shape<'a> {
     prefix: &'a str,
@@ -196,15 +202,20 @@ impl Shape<'_> {
 
     /// `base` with the hash at its end, cut so that both fit.
     fn suffixed(&self, base: &str, hash: &str) -> String {
-        let prefix_length = self.prefix.chars().count();
-        if prefix_length + HASH_DIGITS > self.limit {
+        if !self.has_room() {
             return self.short_prefix() + hash;
         }
+        let prefix_length = self.prefix.chars().count();
         let head = cut(base, self.limit - HASH_DIGITS - 1);
         if head.chars().count() <= prefix_length {
             return format!("{}{hash}", self.prefix);
         }
         format!("{head}_{hash}")
+    }
+
+    /// Whether a hash fits behind the prefix.
+    fn has_room(&self) -> bool {
+        self.prefix.chars().count() + HASH_DIGITS <= self.limit
     }
 
     /// A prefix with the server part cut and hashed, so short that the hash of an item fits behind it.

@@ -164,7 +164,9 @@ impl Registry {
         for (connection, part) in connections.iter().zip(&prefixes.parts) {
             let prefix = name::item_prefix(part);
             registry.add_server(connection, &prefix, naming, &mut findings);
-            registry.prefixes.push((prefix, connection.name().to_owned()));
+            let cut = name::cut_prefix(&prefix, connection.name(), naming.limit);
+            let beginnings = cut.into_iter().chain([prefix]);
+            registry.prefixes.extend(beginnings.map(|prefix| (prefix, connection.name().to_owned())));
         }
         (registry, findings)
     }
