@@ -1,8 +1,8 @@
 //! What people said about the servers of a repository: kept in the state directory, asked for where the host
 //! can answer. (POL-01, POL-02)
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -82,6 +82,68 @@ pub(super) fn keep(state: &StateDir, said: &[(Draft, Decision)]) -> Result<(), M
     })
 }
 
+/// Questions about servers: one at a time for a name, and none twice.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// What was asked and answered, or is being asked.
+    asked: HashSet<String>,
+    /// Names that are being asked about.
+    turns: HashMap<Arc<str>, Weak<tokio::sync::Mutex<()>>>,
+}
+
+impl Asking {
+    fn turn(&mut self, name: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+        self.turns.retain(|_, turn| turn.strong_count() > 0);
+        self.turns.get(name).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let turn = Arc::default();
+            self.turns.insert(Arc::clone(name), Arc::downgrade(&turn));
+            turn
+        })
+    }
+}
+
+/// A question that is open; one that ends without an answer may be asked again.
+struct Question<'a> {
+    asking: &'a Mutex<Asking>,
+    key: Option<String>,
+}
+
+impl<'a> Question<'a> {
+    /// `None` where the question was asked already.
+    fn open(asking: &'a Mutex<Asking>, draft: &Draft) -> Option<Self> {
+        let file = draft.origin.file.as_deref().unwrap_or_default();
+        let key = format!("{file}\n{}\n{}", draft.origin.name, fingerprint(&draft.definition));
+        let fresh = lock(asking).asked.insert(key.clone());
+        // Made only where it is open: the end of a question forgets it.
+        fresh.then(|| Self { asking, key: Some(key) })
+    }
+
+    fn answered(mut self) {
+        self.key = None;
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            lock(self.asking).asked.remove(key);
+        }
+    }
+}
+
+/// What `onApproval` says.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Answer {
+    Approved,
+    Rejected,
+    #[serde(rename = "pending")]
+    Later,
+    /// Nothing in time.
+    #[serde(skip)]
+    None,
+}
+
 impl Manager {
     /// Keeps what entries approved by name alone look like now, so that a change is seen. The caller holds
     /// `applying`.
@@ -98,67 +160,66 @@ impl Manager {
         }
     }
 
-    /// Asks the host about every server that waits for approval and was not asked about yet.
+    /// Asks the host about every server that waits for approval and was not asked about yet, side by side; each
+    /// answer counts as soon as it is there.
     pub(super) async fn ask_approvals(&self, only: Option<&str>) -> Result<(), McpError> {
         if !self.post.can_answer(QuestionKind::Approval) {
             return Ok(());
         }
-        let _asking = self.asking.lock().await;
-        let pending = read(&self.resolution).as_ref().map(|now| now.pending.clone()).unwrap_or_default();
-        let mut names: BTreeMap<Arc<str>, Vec<Pending>> = BTreeMap::new();
-        for one in pending {
-            if only.is_none_or(|name| name == &*one.draft.origin.name) {
-                names.entry(Arc::clone(&one.draft.origin.name)).or_default().push(one);
-            }
-        }
-        let questions = names.into_values().map(|entries| self.ask_about(entries));
-        let said: Vec<(Draft, Decision)> =
-            futures_util::future::join_all(questions).await.into_iter().flatten().collect();
-        if said.is_empty() {
-            return Ok(());
-        }
-        self.say(said).await
+        let names: BTreeSet<Arc<str>> = {
+            let resolution = read(&self.resolution);
+            let pending = resolution.iter().flat_map(|now| &now.pending).map(|one| &one.draft.origin.name);
+            pending.filter(|name| only.is_none_or(|only| only == &***name)).cloned().collect()
+        };
+        let questions = names.into_iter().map(|name| self.ask_about(name));
+        futures_util::future::join_all(questions).await.into_iter().collect()
     }
 
-    /// Asks about the entries of one name, strongest first, until one is approved.
-    async fn ask_about(&self, entries: Vec<Pending>) -> Vec<(Draft, Decision)> {
-        let mut said = Vec::new();
-        for Pending { draft, before } in entries {
-            let key = format!(
-                "{}\n{}\n{}",
-                draft.origin.file.as_deref().unwrap_or_default(),
-                draft.origin.name,
-                fingerprint(&draft.definition)
-            );
-            if !lock(&self.asked).insert(key) {
-                continue;
-            }
-            match self.ask_one(&draft, before.as_deref()).await.as_deref() {
-                Some("approved") => {
-                    let definition = Arc::clone(&draft.definition);
-                    said.push((draft, Decision::Approved(definition)));
-                    break;
+    /// Asks about the entries of one name, strongest first, until one is approved. Whoever else needs that answer
+    /// waits for it.
+    async fn ask_about(&self, name: Arc<str>) -> Result<(), McpError> {
+        let turn = lock(&self.asking).turn(&name);
+        let _turn = turn.lock().await;
+        let pending: Vec<Pending> = {
+            let resolution = read(&self.resolution);
+            let pending = resolution.iter().flat_map(|now| &now.pending);
+            pending.filter(|one| one.draft.origin.name == name).cloned().collect()
+        };
+        for Pending { draft, before } in pending {
+            let Some(question) = Question::open(&self.asking, &draft) else { continue };
+            let decision = match self.ask_one(&draft, before.as_deref()).await {
+                Answer::Approved => Decision::Approved(Arc::clone(&draft.definition)),
+                Answer::Rejected => Decision::Rejected,
+                Answer::Later => {
+                    question.answered();
+                    continue;
                 }
-                Some("rejected") => said.push((draft, Decision::Rejected)),
-                _ => {}
+                Answer::None => continue,
+            };
+            question.answered();
+            let approved = decision != Decision::Rejected;
+            self.say(vec![(draft, decision)]).await?;
+            if approved {
+                self.connect_later(&[name.to_string()]);
+                break;
             }
         }
-        said
+        Ok(())
     }
 
-    async fn ask_one(&self, draft: &Draft, before: Option<&Definition>) -> Option<String> {
+    async fn ask_one(&self, draft: &Draft, before: Option<&Definition>) -> Answer {
         let body = self.approval_request(draft, before).to_string();
         let answer = tokio::select! {
             biased;
             answer = self.post.ask(QuestionKind::Approval, body) => answer,
-            () = tokio::time::sleep(self.options.permission_timeout) => return None,
+            () = tokio::time::sleep(self.options.permission_timeout) => return Answer::None,
         };
         match answer {
-            Ok(text) => serde_json::from_str(&text).ok(),
+            Ok(text) => serde_json::from_str(&text).unwrap_or(Answer::Later),
             Err(error) => {
                 let message = format!("onApproval failed, so the server waits: {}", error.message());
                 self.diagnose(&Diagnostic::warning("APPROVAL_FAILED", message).on(&draft.origin.name));
-                None
+                Answer::Later
             }
         }
     }
@@ -185,13 +246,16 @@ impl Manager {
 
     /// Keeps decisions and puts them in force.
     async fn say(&self, said: Vec<(Draft, Decision)>) -> Result<(), McpError> {
-        let _applying = self.applying.lock().await;
-        keep(&self.state, &said)?;
-        for (draft, decision) in &said {
-            let word = if *decision == Decision::Rejected { "rejected" } else { "approved" };
-            self.audit("config", &draft.origin.name, json!({ "approval": word }));
-        }
-        self.apply().await.map(drop)
+        self.unbroken(|manager| async move {
+            let _applying = manager.applying.lock().await;
+            keep(&manager.state, &said)?;
+            for (draft, decision) in &said {
+                let word = if *decision == Decision::Rejected { "rejected" } else { "approved" };
+                manager.audit("config", &draft.origin.name, json!({ "approval": word }));
+            }
+            manager.apply().await.map(drop)
+        })
+        .await
     }
 
     /// Approves a server of the repository as it stands now; it connects if the others are.

@@ -57,12 +57,14 @@ impl Manager {
     pub async fn reload(&self) -> Result<String, McpError> {
         self.loaded().await?;
         let before = read(&self.resolution).clone().unwrap_or_default();
-        {
-            let _applying = self.applying.lock().await;
-            self.seek_editor(false).await;
-            self.apply().await?;
-            self.fetch_connectors();
-        }
+        self.unbroken(|manager| async move {
+            let _applying = manager.applying.lock().await;
+            manager.seek_editor(false).await;
+            manager.apply().await?;
+            manager.fetch_connectors();
+            Ok(())
+        })
+        .await?;
         let ((), asked) = tokio::join!(self.connectors_settled(), self.ask_approvals(None));
         asked?;
         let after = read(&self.resolution).clone().unwrap_or_default();
@@ -70,6 +72,18 @@ impl Manager {
         let start: Vec<String> = difference.added.iter().chain(&difference.changed).cloned().collect();
         self.connect_later(&start);
         Ok(serde_json::to_string(&difference).unwrap_or_default())
+    }
+
+    /// Changes the configuration in a task of its own: the change is done whole, also when nobody waits for its end
+    /// any more. (CFG-12)
+    pub(super) async fn unbroken<T, F>(&self, change: impl FnOnce(Arc<Self>) -> F) -> Result<T, McpError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, McpError>> + Send + 'static,
+    {
+        let broken = || McpError::new(ErrorCode::Internal, "a task of this package broke");
+        let task = self.this.upgrade().and_then(|manager| crate::runtime::spawn(change(manager)));
+        task.ok_or_else(broken)?.await.unwrap_or_else(|_| Err(broken()))
     }
 
     /// Connects servers in the background, if the manager is connected at all.
@@ -138,7 +152,7 @@ impl Manager {
     /// Ends connections and switches others, all at the same time: a server that ends slowly delays no other. (LIF-06)
     async fn put_aside(&self, replaced: Vec<Connection>, switched: Vec<(Connection, bool)>) {
         for connection in &replaced {
-            lock(&self.memory).forget_server(connection.name());
+            self.forget_server(connection.name());
         }
         let mut endings = self.leaving.end(replaced, CloseMode::Graceful, removed_error);
         endings.extend(switched.into_iter().filter_map(|(connection, enabled)| {
@@ -177,11 +191,47 @@ impl Manager {
     }
 
     fn resolve(&self) -> Resolution {
+        self.resolve_inputs(&self.inputs())
+    }
+
+    fn resolve_inputs(&self, inputs: &Inputs) -> Resolution {
+        let path = self.environment.get("PATH").unwrap_or_default();
+        config::resolve_with(inputs, &|command| config::load::find_program(command, path))
+    }
+
+    /// What switches a server off where nothing was switched at run time. (CFG-13)
+    pub(super) fn still_off(&self, name: &str) -> Option<String> {
+        let mut inputs = self.inputs();
+        inputs.options.switches.remove(name);
+        let resolution = self.resolve_inputs(&inputs);
+        if !resolution.server(name)?.disabled {
+            return None;
+        }
+        let list = |file: &str| format!("\"disabledMcpServers\" of {file}");
+        if inputs.options.host.disabled.iter().any(|one| one == name) {
+            return Some(list("the options"));
+        }
+        let names_it =
+            |layer: &&RawLayer| config::parse::parse(layer, 0).said.disabled.iter().any(|one| one == name);
+        if let Some(file) = inputs.layers.iter().filter(names_it).find_map(|layer| layer.file.as_deref()) {
+            return Some(list(file));
+        }
+        let entry = resolution.entries.iter().find(|entry| &*entry.name == name);
+        let file = entry.and_then(|entry| entry.file.as_deref()).unwrap_or("the options");
+        Some(format!("its definition in {file}"))
+    }
+
+    fn inputs(&self) -> Inputs {
         let config = self.options.config.as_ref();
         let mut inputs = Inputs::gather(&self.environment, config, self.places.as_ref(), &self.state);
         self.keep_last_good(&mut inputs);
         let (editor, mut about_editor) = self.editor();
         inputs.diagnostics.append(&mut about_editor);
+        if editor.is_some() {
+            let entries = inputs.layers.iter().flat_map(|layer| config::parse::parse(layer, 0).servers.kept);
+            let names = entries.map(|draft| draft.origin.name.to_string()).collect();
+            *lock(&self.names_in_files) = names;
+        }
         let (mut layers, switches, instances) = {
             let changes = lock(&self.changes);
             let layers = self.host_layers(&changes, editor.as_deref());
@@ -200,8 +250,7 @@ impl Manager {
         options.host = self.options.said.clone();
         options.approvals.decisions = approval::stored(&self.state);
         options.unusable = self.waiting_for_login();
-        let path = self.environment.get("PATH").unwrap_or_default();
-        config::resolve_with(&inputs, &|command| config::load::find_program(command, path))
+        inputs
     }
 
     /// Servers that wait for a login.
@@ -287,7 +336,10 @@ impl Manager {
         let servers = self.options.servers.as_deref().and_then(|text| serde_json::from_str(text).ok());
         let servers: Definition = servers.unwrap_or_default();
         let names = std::iter::once("ide".to_owned()).chain((2..).map(|number| format!("ide_{number}")));
-        let free = |name: &String| !servers.contains_key(name) && !changes.added.contains_key(name);
+        let in_files = lock(&self.names_in_files);
+        let free = |name: &String| {
+            !servers.contains_key(name) && !changes.added.contains_key(name) && !in_files.contains(name)
+        };
         names.into_iter().find(free).unwrap_or_default()
     }
 }

@@ -133,10 +133,10 @@ pub struct Manager {
     last_good: Mutex<configuration::LastGood>,
     /// Servers that waited for a login when duplicates were last weighed.
     waiting_for_login: Mutex<BTreeSet<String>>,
-    /// Definitions the host was asked about.
-    asked: Mutex<HashSet<String>>,
-    /// One round of questions for approval at a time.
-    asking: tokio::sync::Mutex<()>,
+    /// Names that files gave when an editor was last put among the servers.
+    names_in_files: Mutex<BTreeSet<String>>,
+    /// Questions for approval.
+    asking: Mutex<approval::Asking>,
     roots: Arc<RwLock<Vec<String>>>,
     table: RwLock<Arc<Table>>,
     registry: RwLock<Arc<Registry>>,
@@ -208,8 +208,8 @@ impl Manager {
             tasks: Mutex::default(),
             last_good: Mutex::default(),
             waiting_for_login: Mutex::default(),
-            asked: Mutex::default(),
-            asking: tokio::sync::Mutex::new(()),
+            names_in_files: Mutex::default(),
+            asking: Mutex::default(),
             roots: Arc::new(RwLock::new(roots)),
             table: RwLock::default(),
             registry: RwLock::default(),

@@ -51,7 +51,10 @@ impl Manager {
             "load" => self.load().await.map(Answer::from),
             "reload" => self.reload().await.map(Answer::from),
             "addServer" | "addSdkServer" | "removeServer" | "setServerEnabled" | "approveServer"
-            | "rejectServer" => self.run_configuration(verb, payload).await,
+            | "rejectServer" => {
+                let (verb, payload) = (verb.to_owned(), payload.to_owned());
+                self.unbroken(|manager| async move { manager.run_configuration(&verb, &payload).await }).await
+            }
             "authenticate" | "completeAuthorization" | "logout" => self.run_login(verb, payload).await,
             "connectAll" | "connect" | "ready" | "restart" | "disconnect" | "close" | "ping" => {
                 self.run_life(verb, payload).await

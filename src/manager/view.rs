@@ -148,6 +148,14 @@ impl Manager {
         }
     }
 
+    /// Drops what was remembered of a server, here and in every view: it is gone, or another one. (POL-08)
+    pub(super) fn forget_server(&self, server: &str) {
+        lock(&self.memory).forget_server(server);
+        for view in lock(&self.views).open.values() {
+            lock(&view.memory).forget_server(server);
+        }
+    }
+
     /// Forgets a view.
     pub fn close_view(&self, id: u32) {
         lock(&self.views).open.remove(&id);
