@@ -28,6 +28,8 @@ pub enum Edit {
     RemoveServer {
         /// Its name.
         name: String,
+        /// Whether the file holds servers alone, possibly under the key of an editor.
+        server_file: bool,
     },
     /// Puts a text into a list that does not hold it yet; the list is made where it is missing.
     Add {
@@ -47,6 +49,8 @@ pub enum Edit {
 
 /// Key of servers in every file of ours.
 const SERVERS: &str = "mcpServers";
+/// Keys of servers in a file that holds nothing else.
+const OF_SERVER_FILES: [&str; 2] = [SERVERS, "servers"];
 
 /// Applies changes to the object at `under`, which is made where it is missing.
 /// `None` where nothing changes; so a change that was made already writes nothing.
@@ -113,20 +117,27 @@ fn apply(object: &CstObject, edit: &Edit) -> Result<bool> {
             }
             Ok(true)
         }
-        Edit::RemoveServer { name } => {
-            let Some(servers) = child(object, SERVERS, false)? else { return Ok(false) };
-            let found: Vec<_> = servers
-                .properties()
-                .into_iter()
-                .filter(|property| property.decoded_name().as_deref() == Some(name))
-                .collect();
-            let any = !found.is_empty();
-            found.into_iter().for_each(CstObjectProp::remove);
+        Edit::RemoveServer { name, server_file } => {
+            let keys = if *server_file { &OF_SERVER_FILES[..] } else { &OF_SERVER_FILES[..1] };
+            let mut any = false;
+            for key in keys {
+                any |= remove_server(object, key, name)?;
+            }
             Ok(any)
         }
         Edit::Add { list, text } => edit_list(object, list, text, true),
         Edit::Remove { list, text } => edit_list(object, list, text, false),
     }
+}
+
+fn remove_server(object: &CstObject, key: &str, name: &str) -> Result<bool> {
+    let Some(servers) = child(object, key, false)? else { return Ok(false) };
+    let properties = servers.properties().into_iter();
+    let found: Vec<_> =
+        properties.filter(|property| property.decoded_name().as_deref() == Some(name)).collect();
+    let any = !found.is_empty();
+    found.into_iter().for_each(CstObjectProp::remove);
+    Ok(any)
 }
 
 fn edit_list(object: &CstObject, list: &[&'static str], text: &str, add: bool) -> Result<bool> {
@@ -180,8 +191,17 @@ fn input(value: &Value) -> CstInputValue {
     }
 }
 
+/// What came of editing a file.
+#[derive(Clone, Debug)]
+pub struct Edited {
+    /// What stands there now.
+    pub content: Vec<u8>,
+    /// Whether that is something else than before.
+    pub changed: bool,
+}
+
 /// Edits a file while no other process of ours does; a missing one is made, with its directory.
-/// `accept` sees what stands there before anything is changed and may refuse. Returns what stands there now.
+/// `accept` sees what stands there before anything is changed and may refuse.
 ///
 /// # Errors
 /// As [`edit_text`]; `CONFIG_WRITE_FAILED` for what the file system refuses.
@@ -190,7 +210,7 @@ pub fn edit_file(
     under: &[String],
     edits: &[Edit],
     accept: impl FnOnce(Option<&[u8]>) -> Result<()>,
-) -> Result<Vec<u8>> {
+) -> Result<Edited> {
     let failed = |error: io::Error| {
         McpError::new(ErrorCode::ConfigWriteFailed, format!("{} cannot be written: {error}", path.display()))
     };
@@ -207,9 +227,9 @@ pub fn edit_file(
     match edited {
         Some(edited) => {
             atomic_file::replace(path, edited.as_bytes(), 0o600).map_err(failed)?;
-            Ok(edited.into_bytes())
+            Ok(Edited { content: edited.into_bytes(), changed: true })
         }
-        None => Ok(text.into_bytes()),
+        None => Ok(Edited { content: text.into_bytes(), changed: false }),
     }
 }
 

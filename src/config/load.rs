@@ -23,13 +23,14 @@ pub struct Loaded {
 impl Loaded {
     /// The layer of a file that is there, read or not.
     pub fn into_layer(self, scope: Scope) -> Option<RawLayer> {
-        let unread = || self.diagnostic.and_then(|found| found.file).map(|file| RawLayer::unread(scope, &file));
+        let unread =
+            || self.diagnostic.and_then(|found| found.file).map(|file| RawLayer::unread(scope, &file));
         self.layer.or_else(unread)
     }
 }
 
 /// The path to show and to keep approvals under: where a link leads, if the file is one. (B-008)
-fn shown_path(path: &Path) -> PathBuf {
+pub fn shown_path(path: &Path) -> PathBuf {
     let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     if is_link { std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() }
 }

@@ -118,7 +118,7 @@ impl Places {
     }
 
     /// Keys under which `projects` may know this directory: the project, then where we are.
-    fn directory_keys(&self) -> Vec<String> {
+    pub fn directory_keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         for path in [&self.project, &self.cwd] {
             for path in [std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()), path.clone()] {

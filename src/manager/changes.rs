@@ -89,7 +89,10 @@ impl Manager {
             }
             if let Some(persist) = options.persist {
                 let written = self.persist_added(name, definition, persist);
-                self.take_back(name, before).await?;
+                // Under a stronger file the written one would not run: then this addition stays, above all of them.
+                if written.is_err() || !(options.overriding && self.is_stronger_than(persist.scope(), name)) {
+                    self.take_back(name, before).await?;
+                }
                 written?;
             }
         }
@@ -150,6 +153,13 @@ impl Manager {
         let definition = Arc::new(definition);
         let draft = Draft::written(name, &layer, Arc::clone(&definition));
         approval::keep(&self.state, &[(draft, Decision::Approved(definition))])
+    }
+
+    /// Whether something stronger than files of a scope defines a server and is only shadowed by an addition.
+    fn is_stronger_than(&self, scope: Scope, name: &str) -> bool {
+        let resolution = read(&self.resolution);
+        let mut entries = resolution.iter().flat_map(|now| &now.entries);
+        entries.any(|entry| &*entry.name == name && entry.scope > scope && entry.fate == Fate::Shadowed)
     }
 
     fn refuse_exclusive(&self, name: &str) -> Result<(), McpError> {
@@ -259,7 +269,8 @@ impl Manager {
     /// Switches a server on (and connects it) or off; with `persist` for good.
     ///
     /// # Errors
-    /// `SERVER_UNKNOWN`; `CONFIG_WRITE_FAILED`, after the switch took effect here.
+    /// `SERVER_UNKNOWN`; `CONFIG_WRITE_FAILED`, after the switch took effect here: also where a file that is not
+    /// written to still switches the server off.
     pub async fn set_enabled(&self, name: &str, enabled: bool, persist: bool) -> Result<(), McpError> {
         self.connection(name).await?;
         {
@@ -278,6 +289,10 @@ impl Manager {
             let builtin = config.and_then(|config| config.builtin_servers.as_ref());
             let builtin = builtin.is_some_and(|servers| servers.contains_key(name));
             self.write_switch(name, enabled, builtin).map_err(|error| error.on(name))?;
+            if let Some(who) = self.still_off(name).filter(|_| enabled) {
+                let message = format!("the server is on now, and off again in later runs: {who} says so");
+                return Err(McpError::new(ErrorCode::ConfigWriteFailed, message).on(name));
+            }
         }
         Ok(())
     }

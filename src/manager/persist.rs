@@ -1,15 +1,18 @@
 //! What is written back to configuration files: servers, switches, remembered permissions. (CFG-11, CFG-13,
 //! POL-08)
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::Manager;
 use crate::config::draft::Definition;
 use crate::config::edit::{Edit, edit_file};
-use crate::config::sources::LOCAL_FILES;
+use crate::config::load::shown_path;
+use crate::config::sources::{self, LOCAL_FILES};
 use crate::config::trust;
 use crate::config::{Places, Scope};
 use crate::error::{ErrorCode, McpError};
+use crate::runtime::read;
 
 /// Where something is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -58,22 +61,33 @@ impl Manager {
         definition: &Definition,
     ) -> Result<PathBuf, McpError> {
         let edit = Edit::SetServer { name: name.to_owned(), definition: definition.clone() };
-        self.write(&self.server_place(persist)?, &[edit])
+        let place = self.server_place(persist)?;
+        self.write(&place, &[edit])?;
+        Ok(place.path)
     }
 
-    /// Takes a server out of every file of a scope.
+    /// Takes a server out of every file of a scope that has it.
     pub(super) fn erase_server(&self, persist: Persist, name: &str) -> Result<(), McpError> {
         let places = self.places()?;
-        let edit = [Edit::RemoveServer { name: name.to_owned() }];
+        let entries: Vec<(Scope, Arc<str>)> = {
+            let resolution = read(&self.resolution);
+            let entries = resolution.iter().flat_map(|now| &now.entries);
+            let mine = entries.filter(|entry| &*entry.name == name);
+            mine.filter_map(|entry| Some((entry.scope, Arc::clone(entry.file.as_ref()?)))).collect()
+        };
+        let mut erased = false;
         for place in server_places(places, persist)? {
+            let shown = sources::text(&shown_path(&place.path));
+            let has_it = entries.contains(&(persist.scope(), shown));
             let own = !place.local
                 || std::fs::read(&place.path)
                     .is_ok_and(|content| trust::is_own(&place.path, &content, &self.state));
-            if own && place.path.symlink_metadata().is_ok() {
-                self.write(&place, &edit)?;
+            if has_it && own {
+                let server_file = place.path.file_name().is_some_and(|file| file == ".mcp.json");
+                erased |= self.write(&place, &[Edit::RemoveServer { name: name.to_owned(), server_file }])?;
             }
         }
-        Ok(())
+        if erased { Ok(()) } else { Err(not_erased(persist, &entries)) }
     }
 
     /// Keeps a switch in the local scope: in the one list, and out of the other.
@@ -136,7 +150,8 @@ impl Manager {
         project_entry(places).ok_or_else(no_home)
     }
 
-    fn write(&self, place: &Place, edits: &[Edit]) -> Result<PathBuf, McpError> {
+    /// Whether that changed anything.
+    fn write(&self, place: &Place, edits: &[Edit]) -> Result<bool, McpError> {
         let accept = |content: Option<&[u8]>| match content {
             Some(content) if place.local && !trust::is_own(&place.path, content, &self.state) => {
                 let message = format!("{} was changed by somebody else meanwhile", place.path.display());
@@ -144,11 +159,11 @@ impl Manager {
             }
             _ => Ok(()),
         };
-        let content = edit_file(&place.path, &place.under, edits, accept)?;
+        let edited = edit_file(&place.path, &place.under, edits, accept)?;
         if place.local {
-            trust::remember(&place.path, &content, &self.state)?;
+            trust::remember(&place.path, &edited.content, &self.state)?;
         }
-        Ok(place.path.clone())
+        Ok(edited.changed)
     }
 }
 
@@ -157,7 +172,9 @@ fn server_places(places: &Places, persist: Persist) -> Result<Vec<Place>, McpErr
     let plain = |path: PathBuf, local: bool| Place { path, under: Vec::new(), local };
     Ok(match persist {
         Persist::Project => {
-            vec![plain(places.project_file(), false), plain(places.project_settings("settings.json"), false)]
+            let own = [places.project_file(), places.project_settings("settings.json")];
+            let above_and_below = places.walk().into_iter().map(|directory| directory.join(".mcp.json"));
+            own.into_iter().chain(above_and_below).map(|path| plain(path, false)).collect()
         }
         Persist::User => {
             let file = places.user_file().ok_or_else(no_home)?;
@@ -166,7 +183,8 @@ fn server_places(places: &Places, persist: Persist) -> Result<Vec<Place>, McpErr
         }
         Persist::Local => {
             let files = LOCAL_FILES.iter().map(|name| plain(places.project_settings(name), true));
-            files.chain(project_entry(places)).collect()
+            let of_directories = places.directory_keys().into_iter().filter_map(|key| entry_of(places, key));
+            files.chain(of_directories).collect()
         }
     })
 }
@@ -174,15 +192,23 @@ fn server_places(places: &Places, persist: Persist) -> Result<Vec<Place>, McpErr
 /// The person's own file, at what it says of this project.
 fn project_entry(places: &Places) -> Option<Place> {
     let project = std::fs::canonicalize(&places.project).unwrap_or_else(|_| places.project.clone());
-    Some(Place {
-        path: places.user_file()?,
-        under: vec!["projects".to_owned(), text(&project)],
-        local: false,
-    })
+    entry_of(places, project.to_string_lossy().into_owned())
 }
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+/// The person's own file, at what it says of a directory.
+fn entry_of(places: &Places, directory: String) -> Option<Place> {
+    let under = vec!["projects".to_owned(), directory];
+    Some(Place { path: places.user_file()?, under, local: false })
+}
+
+/// Nothing was taken out: where the server stands.
+fn not_erased(persist: Persist, entries: &[(Scope, Arc<str>)]) -> McpError {
+    let stands: Vec<String> = entries.iter().map(|(scope, file)| format!("{file} (scope {scope})")).collect();
+    let stands = if stands.is_empty() { "no file".to_owned() } else { stands.join(", ") };
+    let scope = persist.scope();
+    let message =
+        format!("no file of scope {scope} that is written to has the server; it stands in {stands}");
+    McpError::new(ErrorCode::ConfigWriteFailed, message)
 }
 
 fn no_home() -> McpError {

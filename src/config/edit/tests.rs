@@ -15,6 +15,10 @@ fn set(name: &str) -> Edit {
     }
 }
 
+fn remove(name: &str) -> Edit {
+    Edit::RemoveServer { name: name.to_owned(), server_file: false }
+}
+
 fn read_back(text: &str) -> Value {
     let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
     let options = strict_but_commented();
@@ -41,6 +45,16 @@ fn value_of(value: &jsonc_parser::ast::Value<'_>) -> Value {
 }
 
 #[test]
+fn cfg_11_a_server_leaves_the_shape_of_an_editor_too() {
+    let text = r#"{"servers": {"a": {"command": "x"}, "b": {}}, "mcpServers": {"a": {}}}"#;
+    let everywhere = Edit::RemoveServer { name: "a".to_owned(), server_file: true };
+    let edited = edit_text(text, &[], &[everywhere]).unwrap().unwrap();
+    assert_eq!(read_back(&edited), json!({ "servers": { "b": {} }, "mcpServers": {} }));
+    let edited = edit_text(text, &[], &[remove("a")]).unwrap().unwrap();
+    assert!(read_back(&edited)["servers"]["a"].is_object(), "in settings the key is somebody else's");
+}
+
+#[test]
 fn cfg_11_everything_else_stays() {
     let text = "\u{feff}// head\r\n{\r\n\t\"z\": 1, // kept\r\n\t\"mcpServers\": {\r\n\t\t/* before */ \"b\": { \"command\": \"b\" },\r\n\t},\r\n\t\"a\": [1,  2],\r\n}\r\n";
     let edited = edit_text(text, &[], &[set("new")]).unwrap().unwrap();
@@ -55,7 +69,7 @@ fn cfg_11_everything_else_stays() {
     let back = read_back(&edited);
     assert_eq!(back["mcpServers"]["new"], json!({ "command": "x", "args": ["\"q\"", "é\n"] }));
     assert_eq!(back.as_object().unwrap().keys().collect::<Vec<_>>(), ["z", "mcpServers", "a"]);
-    let removed = edit_text(&edited, &[], &[Edit::RemoveServer { name: "new".to_owned() }]).unwrap().unwrap();
+    let removed = edit_text(&edited, &[], &[remove("new")]).unwrap().unwrap();
     assert_eq!(read_back(&removed), read_back(text));
 }
 
@@ -65,7 +79,7 @@ fn cfg_11_files_that_are_missing_empty_or_wrong() {
         read_back(&edit_text("", &[], &[set("a")]).unwrap().unwrap())["mcpServers"]["a"]["command"],
         "x"
     );
-    assert!(edit_text("{}", &[], &[Edit::RemoveServer { name: "a".to_owned() }]).unwrap().is_none());
+    assert!(edit_text("{}", &[], &[remove("a")]).unwrap().is_none());
     for broken in ["{", "[]", "{\"mcpServers\": []}", "{\"a\": 1} x", "nonsense"] {
         let error = edit_text(broken, &[], &[set("a")]).unwrap_err();
         assert_eq!(error.code(), ErrorCode::ConfigInvalid, "{broken}");
@@ -95,7 +109,7 @@ fn cfg_03_the_key_that_counts_is_the_one_that_changes() {
     let text = "{\"mcpServers\": {\"a\": {\"command\": \"1\"}, \"a\": {\"command\": \"2\"}}}";
     let edited = edit_text(text, &[], &[set("a")]).unwrap().unwrap();
     assert_eq!(read_back(&edited)["mcpServers"]["a"]["command"], "x");
-    let removed = edit_text(text, &[], &[Edit::RemoveServer { name: "a".to_owned() }]).unwrap().unwrap();
+    let removed = edit_text(text, &[], &[remove("a")]).unwrap().unwrap();
     assert_eq!(read_back(&removed)["mcpServers"], json!({}));
 }
 
