@@ -369,7 +369,8 @@ export interface McpManagerOptions {
   /**
    * Asked about a server that a file of the repository brings, before anything of it runs. The answer is kept in
    * `stateDir` and holds for exactly that definition. `pending`, throwing, or no answer within `permissionTimeoutMs`
-   * leaves the server waiting. Without it such servers wait for {@link McpManager.approveServer}.
+   * leaves the server waiting; a question that was given up by a `signal` is asked again. Without it such servers wait for
+   * {@link McpManager.approveServer}.
    */
   onApproval?: (
     request: ApprovalRequest,
@@ -769,8 +770,8 @@ export interface ApprovalRequest {
   changedSince?: ServerConfig;
   /**
    * What to know before approving: `unpinned` packages, `loaderVariable`s, `dangerous` commands (rights of others, removal,
-   * shell code, the network, places of secrets; mcp:SEC-11) and variables (`PATH`, registries, proxies, certificates),
-   * `variable`s of this machine that go in. The whole `config` is what runs, with the rights of this program.
+   * shell code, the network, places of secrets; mcp:SEC-11; of a `headersHelper` too), variables (`PATH`, registries,
+   * proxies, certificates) and unchecked TLS, `variable`s of this machine that go in, by reference or `inheritEnv`. The whole `config` is what runs, with the rights of this program.
    */
   warnings: { code: 'unpinned' | 'loaderVariable' | 'dangerous' | 'variable'; message: string }[];
   /** Aborts when the answer is no longer wanted. */
@@ -1552,7 +1553,8 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   load(options?: { signal?: AbortSignal }): Promise<ConfigReport>;
   /**
    * Reads the configuration again: restarts servers whose definition changed, closes those that are gone, connects new
-   * ones if the manager is connected. A file that cannot be read any more keeps its last good state.
+   * ones if the manager is connected. A file that cannot be read any more keeps its last good state. A `signal` here and
+   * with other changes of the configuration ends the wait alone; the change is still done whole.
    */
   reload(options?: {
     signal?: AbortSignal;
@@ -1601,7 +1603,7 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   /**
    * Closes a server and forgets it; its calls in flight reject. With `persist` it is taken out of the files of that scope.
    * @throws McpConfigError `CONFIG_INVALID` for a server of a file without `persist`, `ENTERPRISE_EXCLUSIVE`,
-   *   `CONFIG_WRITE_FAILED`.
+   *   `CONFIG_WRITE_FAILED`, also where no file of that scope has it.
    */
   removeServer(
     name: string,
@@ -1614,7 +1616,11 @@ export class McpManager extends EventEmitter<McpManagerEvents> implements AsyncD
   approveServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
   /** Rejects a server of the repository, whatever its definition becomes; it closes. */
   rejectServer(name: string, options?: { signal?: AbortSignal }): Promise<void>;
-  /** Switches a server on (and connects it) or off (and closes it); with `persist` also for later runs. */
+  /**
+   * Switches a server on (and connects it) or off (and closes it); with `persist` also for later runs.
+   * @throws McpConfigError `CONFIG_WRITE_FAILED`: the switch holds for this run only, say because another file still
+   *   switches the server off; the message names it.
+   */
   setServerEnabled(
     name: string,
     enabled: boolean,

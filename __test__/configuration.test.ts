@@ -325,7 +325,9 @@ describe('changes at run time', () => {
       expect(manager.configReport().errors).toHaveLength(2);
     });
     await withManager({ ...options, servers: { bad: faulty() } }, async (manager) => {
-      expect(fates((await manager.load()).servers), 'without a last good state').toEqual({ bad: 'not-allowed' });
+      expect(fates((await manager.load()).servers), 'without a last good state').toEqual({
+        bad: 'not-allowed',
+      });
     });
   });
 

@@ -102,7 +102,7 @@ impl Asking {
     }
 }
 
-/// A question that is open; one that ends without an answer may be asked again.
+/// A question that is open; one that is given up may be asked again.
 struct Question<'a> {
     asking: &'a Mutex<Asking>,
     key: Option<String>,
@@ -139,9 +139,6 @@ enum Answer {
     Rejected,
     #[serde(rename = "pending")]
     Later,
-    /// Nothing in time.
-    #[serde(skip)]
-    None,
 }
 
 impl Manager {
@@ -194,7 +191,6 @@ impl Manager {
                     question.answered();
                     continue;
                 }
-                Answer::None => continue,
             };
             question.answered();
             let approved = decision != Decision::Rejected;
@@ -212,7 +208,7 @@ impl Manager {
         let answer = tokio::select! {
             biased;
             answer = self.post.ask(QuestionKind::Approval, body) => answer,
-            () = tokio::time::sleep(self.options.permission_timeout) => return Answer::None,
+            () = tokio::time::sleep(self.options.permission_timeout) => return Answer::Later,
         };
         match answer {
             Ok(text) => serde_json::from_str(&text).unwrap_or(Answer::Later),
