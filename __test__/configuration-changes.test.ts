@@ -17,7 +17,9 @@ describe('an aborted change', () => {
       write('home/.claude.json', servers({ a: faulty('--', '2'), b: faulty('--', '2'), c: faulty() }));
       const changes: object[] = [];
       manager.on('configChanged', (change) => changes.push(change));
-      await expect(manager.reload({ signal: AbortSignal.timeout(100) })).rejects.toThrow();
+      await expect(manager.reload({ signal: AbortSignal.timeout(100) })).rejects.toMatchObject({
+        name: 'TimeoutError',
+      });
       await eventually(() => changes.length > 0, 20_000);
       expect(changes).toEqual([{ added: ['c'], removed: [], changed: ['a', 'b'] }]);
     });
@@ -29,8 +31,8 @@ describe('questions for approval', () => {
   test('POL-01 an answer counts at once, whoever else is still being thought about', async () => {
     const { options, write } = world();
     write('project/.mcp.json', servers({ a: faulty(), b: faulty() }));
-    let answer = (_: 'pending') => {};
-    const later = new Promise<'pending'>((resolve) => (answer = resolve));
+    let think = () => {};
+    const later = new Promise<'pending'>((resolve) => (think = () => resolve('pending')));
     const onApproval = ({ server }: ApprovalRequest) => (server === 'a' ? ('approved' as const) : later);
     await withManager({ ...options, onApproval }, async (manager) => {
       const connecting = manager.connect();
@@ -38,7 +40,7 @@ describe('questions for approval', () => {
       const error = await caught(manager.connect('typo'));
       expect(error.code).toBe('SERVER_UNKNOWN');
       expect(fates(manager.configReport().servers)).toEqual({ a: 'active', b: 'pending-approval' });
-      answer('pending');
+      think();
       await connecting;
     });
   });
@@ -52,7 +54,9 @@ describe('questions for approval', () => {
       return asked === 1 ? new Promise<never>(() => {}) : ('approved' as const);
     };
     await withManager({ ...options, onApproval }, async (manager) => {
-      await expect(manager.load({ signal: AbortSignal.timeout(100) })).rejects.toThrow();
+      await expect(manager.load({ signal: AbortSignal.timeout(100) })).rejects.toMatchObject({
+        name: 'TimeoutError',
+      });
       await manager.connect();
       expect(asked).toBe(2);
       expect(manager.status('a')?.state).toBe('connected');
@@ -155,7 +159,7 @@ describe('names', () => {
     const options = { servers: { [name]: faulty() } };
     const full = await withManager(options, async (manager) => {
       await manager.connect();
-      return (await manager.listTools()).find(({ wireName }) => wireName === 'cwd')?.name ?? '';
+      return (await manager.listTools()).find(({ mcpInfo }) => mcpInfo.toolName === 'cwd')?.name ?? '';
     });
     expect(full.length).toBeLessThanOrEqual(64);
     await withManager(options, async (manager) => {

@@ -157,11 +157,11 @@ pub fn gather(places: &Places, state: &StateDir) -> Gathered {
     for Source { path, scope, shape } in places.plan() {
         // One file may be several layers; it is read once.
         let again = last.as_ref().filter(|(read, _)| *read == path).map(|(_, loaded)| loaded.clone());
-        let told = again.is_some();
         let loaded = again.unwrap_or_else(|| load_file(&path, scope));
         gathered.add(&path, &loaded, (scope, shape), state);
-        if !told {
-            gathered.diagnostics.extend(loaded.diagnostic.clone());
+        let told = |found: &Diagnostic| gathered.diagnostics.contains(found);
+        if let Some(found) = loaded.diagnostic.clone().filter(|found| !told(found)) {
+            gathered.diagnostics.push(found);
         }
         last = Some((path, loaded));
     }
