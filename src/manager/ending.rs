@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinHandle;
 
+use super::registry::Registry;
 use super::{Closing, Manager};
 use crate::connection::Connection;
 use crate::error::{ErrorCode, McpError};
@@ -82,7 +83,7 @@ impl Manager {
             all(self.end_all(mode)).await;
         }
         all(ends).await;
-        *write(&self.registry) = Arc::default();
+        self.registry.replace(|| (Registry::default(), ()));
         self.verdicts.written().await;
         self.login_wishes.written().await;
         self.pins.written().await;

@@ -16,7 +16,6 @@ use crate::config::spec::TransportSpec;
 use crate::connection::{Connection, Live};
 use crate::deadline::Deadline;
 use crate::error::{ErrorCode, McpError, PermissionLayer};
-use crate::runtime;
 
 /// Which tool is meant.
 #[derive(Clone, Debug)]
@@ -54,7 +53,7 @@ pub(super) const SURELY_FRESH: Duration = Duration::from_secs(1);
 impl Manager {
     /// A tool that is known right now.
     pub(super) fn known_tool(&self, target: &ToolTarget) -> Option<Arc<ToolEntry>> {
-        let registry = runtime::read(&self.registry);
+        let registry = self.registry.read();
         match target {
             ToolTarget::Full(name) => registry.tool(name),
             ToolTarget::Pair { server, tool } => registry.tool_of(server, tool),

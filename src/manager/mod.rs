@@ -67,7 +67,7 @@ use crate::host::{Host, HostEvent};
 use crate::permission::Memory;
 use crate::protocol::capability::ClientFeatures;
 use crate::recorder::Recorder;
-use crate::runtime::{lock, read, write};
+use crate::runtime::{lock, read};
 use crate::state_dir::StateDir;
 use crate::transport::authorizer::Authorizer;
 use crate::transport::connector::tls::extra_roots_problem;
@@ -139,9 +139,7 @@ pub struct Manager {
     asking: Mutex<approval::Asking>,
     roots: Arc<RwLock<Vec<String>>>,
     table: RwLock<Arc<Table>>,
-    registry: RwLock<Arc<Registry>>,
-    /// Held while names are made.
-    naming: Mutex<()>,
+    registry: registry::InForce,
     resolution: RwLock<Option<Arc<Resolution>>>,
     /// Servers added at run time and switches set at run time.
     changes: Mutex<changes::Changes>,
@@ -212,8 +210,7 @@ impl Manager {
             asking: Mutex::default(),
             roots: Arc::new(RwLock::new(roots)),
             table: RwLock::default(),
-            registry: RwLock::default(),
-            naming: Mutex::default(),
+            registry: registry::InForce::default(),
             resolution: RwLock::default(),
             changes: Mutex::default(),
             applying: tokio::sync::Mutex::new(()),
@@ -278,7 +275,7 @@ impl Manager {
     }
 
     fn registry(&self) -> Arc<Registry> {
-        Arc::clone(&read(&self.registry))
+        Arc::clone(&self.registry.read())
     }
 
     fn open_for_use(&self) -> Result<(), McpError> {
@@ -367,21 +364,20 @@ impl Manager {
 
     /// Gives names anew after a list or the table has changed.
     fn rename(&self) {
-        // One at a time: names that were made of older lists must not replace newer ones.
-        let naming = lock(&self.naming);
-        let connections: Vec<Connection> = self.table().values().cloned().collect();
-        let rules = Arc::clone(&read(&self.rules));
-        let changes = self.examine_tools(&connections, &rules);
-        let how = registry::Naming {
-            pins: &self.pins,
-            rules: &rules,
-            limit: self.options.max_tool_name,
-            ide_tools: &self.options.ide_tools,
-            sdk_prefix: self.options.sdk_prefix,
-        };
-        let (registry, findings) = Registry::build(&connections, &how);
-        *write(&self.registry) = Arc::new(registry);
-        drop(naming);
+        let (findings, changes) = self.registry.replace(|| {
+            let connections: Vec<Connection> = self.table().values().cloned().collect();
+            let rules = Arc::clone(&read(&self.rules));
+            let changes = self.examine_tools(&connections, &rules);
+            let naming = registry::Naming {
+                pins: &self.pins,
+                rules: &rules,
+                limit: self.options.max_tool_name,
+                ide_tools: &self.options.ide_tools,
+                sdk_prefix: self.options.sdk_prefix,
+            };
+            let (registry, findings) = Registry::build(&connections, &naming);
+            (registry, (findings, changes))
+        });
         for finding in findings {
             self.diagnose_once(&finding);
         }

@@ -1,7 +1,7 @@
 //! Full names and what they stand for. Routing looks names up and never takes them apart (NAM-03).
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, RwLockReadGuard};
 
 use super::pins::{Pins, Standing};
 use super::resource_tools;
@@ -15,6 +15,7 @@ use crate::name::{self, Collision, NamedServer};
 use crate::permission::{Decision, Verdict};
 use crate::protocol::prompt::PromptDefinition;
 use crate::protocol::tool::ToolDefinition;
+use crate::runtime::{self, lock, write};
 
 /// Who runs a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +139,29 @@ pub struct Registry {
     prefixes: Vec<(String, String)>,
     /// Made with the first search.
     index: OnceLock<ToolIndex>,
+}
+
+/// The registry in force.
+#[derive(Debug, Default)]
+pub struct InForce {
+    registry: RwLock<Arc<Registry>>,
+    /// Held while one is made: names that come of older lists must not replace those of newer ones.
+    making: Mutex<()>,
+}
+
+impl InForce {
+    /// The registry, for a look.
+    pub fn read(&self) -> RwLockReadGuard<'_, Arc<Registry>> {
+        runtime::read(&self.registry)
+    }
+
+    /// Puts the registry in force that `make` makes, one at a time; what else it gives is given back.
+    pub fn replace<T>(&self, make: impl FnOnce() -> (Registry, T)) -> T {
+        let _making = lock(&self.making);
+        let (registry, more) = make();
+        *write(&self.registry) = Arc::new(registry);
+        more
+    }
 }
 
 #[derive(Debug, Default)]
