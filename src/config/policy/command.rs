@@ -10,6 +10,14 @@ const MAX_DEPTH: usize = 8;
 /// Most readings of one command that are compared.
 const MAX_READINGS: usize = 256;
 
+/// What a command may come to.
+#[derive(Default)]
+struct Readings {
+    commands: BTreeSet<Vec<String>>,
+    /// There is more than can be looked at: what is denied may be behind it.
+    beyond: bool,
+}
+
 /// A command with all its arguments.
 #[derive(Clone, Debug)]
 pub struct CommandRule {
@@ -27,13 +35,16 @@ impl CommandRule {
         self.words == argv
     }
 
-    /// Whether the command is, starts or leads to this one, for deny.
+    /// Whether the command is, starts or leads to this one, for deny; or wraps more than can be looked through.
     pub fn reaches(&self, argv: &[String], lookup: Lookup<'_>) -> bool {
-        let mut readings = BTreeSet::new();
+        let mut readings = Readings::default();
         read(argv, 0, &mut readings);
+        if readings.beyond {
+            return true;
+        }
         let Some((wanted, arguments)) = self.words.split_first() else { return false };
         let wanted = spellings(wanted, lookup);
-        readings.iter().any(|reading| {
+        readings.commands.iter().any(|reading| {
             reading.split_first().is_some_and(|(command, given)| {
                 given == arguments && !spellings(command, lookup).is_disjoint(&wanted)
             })
@@ -63,8 +74,9 @@ fn base_name(command: &str) -> String {
 }
 
 /// Adds the command and everything it wraps.
-fn read(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
-    if depth > MAX_DEPTH || readings.len() >= MAX_READINGS || !readings.insert(words.to_vec()) {
+fn read(words: &[String], depth: usize, readings: &mut Readings) {
+    readings.beyond |= depth > MAX_DEPTH || readings.commands.len() >= MAX_READINGS;
+    if readings.beyond || !readings.commands.insert(words.to_vec()) {
         return;
     }
     let Some((command, args)) = words.split_first() else { return };
@@ -84,14 +96,14 @@ fn read(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
 }
 
 /// Which of these words is the command depends on the wrapper's own options, so every one is tried.
-fn read_later_words(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
-    for at in 0..args.len().min(16) {
+fn read_later_words(args: &[String], depth: usize, readings: &mut Readings) {
+    for at in 0..args.len() {
         read(&args[at..], depth + 1, readings);
     }
 }
 
-fn read_env(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
-    for (at, word) in args.iter().enumerate().take(64) {
+fn read_env(args: &[String], depth: usize, readings: &mut Readings) {
+    for (at, word) in args.iter().enumerate() {
         let split = word.strip_prefix("-S").or_else(|| word.strip_prefix("--split-string="));
         match split {
             Some("") => {}
@@ -115,7 +127,7 @@ fn read_env(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>)
 }
 
 /// A command behind assignments `NAME=value`.
-fn read_assigned(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+fn read_assigned(words: &[String], depth: usize, readings: &mut Readings) {
     let start = words.iter().take_while(|word| is_assignment(word)).count();
     if start < words.len() {
         read(&words[start..], depth + 1, readings);
@@ -123,26 +135,26 @@ fn read_assigned(words: &[String], depth: usize, readings: &mut BTreeSet<Vec<Str
 }
 
 /// `-c`, also among other letters as in `-lc`, and the text behind it.
-fn read_shell(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+fn read_shell(args: &[String], depth: usize, readings: &mut Readings) {
     let is_command_flag = |word: &String| {
         word == "--command" || (word.starts_with('-') && !word.starts_with("--") && word.contains('c'))
     };
     if let Some(at) = args.iter().position(is_command_flag) {
-        for text in args.iter().skip(at + 1).take(16) {
+        for text in args.iter().skip(at + 1) {
             read_text(text, depth, readings);
         }
     }
 }
 
 /// A text that a shell runs.
-fn read_text(text: &str, depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+fn read_text(text: &str, depth: usize, readings: &mut Readings) {
     for words in shell::commands(text, Dialect::Posix) {
         read(&words, depth + 1, readings);
     }
 }
 
 /// The words behind the switch of `cmd` or PowerShell, also as one text.
-fn read_line(args: &[String], dialect: Dialect, depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+fn read_line(args: &[String], dialect: Dialect, depth: usize, readings: &mut Readings) {
     read_later_words(args, depth, readings);
     let line = args.join(" ");
     // The rules of `sh` too: an argument may be meant for the shell that starts this one.
@@ -155,7 +167,7 @@ fn read_line(args: &[String], dialect: Dialect, depth: usize, readings: &mut BTr
 }
 
 /// `cmd /c …`, also with the command or further switches in the same word: `/d/cnpx`.
-fn read_cmd(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+fn read_cmd(args: &[String], depth: usize, readings: &mut Readings) {
     let glued = args.iter().map(|word| {
         let lower = word.to_ascii_lowercase();
         let switch = ["/c", "/k", "/r"].iter().filter_map(|switch| lower.find(switch)).min();
@@ -168,7 +180,7 @@ fn read_cmd(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>)
 }
 
 /// `-Command`, also shortened; without it the words themselves.
-fn read_powershell(args: &[String], depth: usize, readings: &mut BTreeSet<Vec<String>>) {
+fn read_powershell(args: &[String], depth: usize, readings: &mut Readings) {
     let is_switch = |word: &String| {
         let lower = word.to_ascii_lowercase();
         lower.len() > 1 && "-command".starts_with(&lower)

@@ -277,6 +277,16 @@ fn pol_04_a_denied_command_is_seen_through_wrappers() {
     for (command, args) in table {
         assert!(denied(command, args), "{command} {args:?}");
     }
+    // Padding hides nothing: a command that wraps more than can be looked through is refused.
+    let padded = format!(
+        "{} npx -y evil",
+        "true; ".repeat(50) + &(0..300).map(|n| format!("f{n}; ")).collect::<String>()
+    );
+    let nested = format!("{}npx -y evil", "eval ".repeat(20));
+    for text in [&*padded, &*nested] {
+        assert!(denied("sh", &["-c", text]), "{text}");
+    }
+    assert!(denied("env", &[&["A=1"; 80][..], &["npx", "-y", "evil"]].concat()));
     for (command, args) in [
         ("npx", ["-y", "good"]),
         ("npm", ["-y", "evil"]),
