@@ -1,5 +1,5 @@
 /** USE-04: what the command-line tool says of itself, and what it does with the configuration. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { version } from '..';
@@ -147,12 +147,22 @@ describe('configuration', () => {
     const other = join(folder, '.mcp.json');
     writeFileSync(other, JSON.stringify({ mcpServers: { s: { command: 'a' }, t: { command: 'a' } } }));
     line.brings({ s: { command: 'b' } });
-    const part = await line.run(['remove', 's', '--cwd', 'pkg']);
-    expect(part.stdout).toBe(`removed s from ${join(line.project, '.mcp.json')}\n`);
-    expect(part.stderr).toMatch(/^warning s is in .*pkg.*stays there$/m);
-    const nothing = await line.json(['remove', 't', '--cwd', 'pkg']);
-    expect(nothing).toMatchObject({ code: 1, value: { error: { server: 't' } } });
-    expect(JSON.parse(line.read(other)).mcpServers).toHaveProperty('t');
+    const both = await line.run(['remove', 's', '--cwd', 'pkg']);
+    expect(both.stdout).toBe(`removed s from ${join(line.project, '.mcp.json')}, ${other}\n`);
+    expect(Object.keys(JSON.parse(line.read(other)).mcpServers)).toEqual(['t']);
+
+    // A local file that came with the repository is not the person's to change.
+    const settings = join(line.project, '.claude', 'settings.local.json');
+    mkdirSync(join(line.project, '.claude'));
+    writeFileSync(settings, JSON.stringify({ mcpServers: { u: { command: 'a' }, v: { command: 'a' } } }));
+    const projects = { [realpathSync(line.project)]: { mcpServers: { u: { command: 'b' } } } };
+    writeFileSync(join(line.home, '.claude.json'), JSON.stringify({ projects }));
+    const part = await line.run(['remove', 'u']);
+    expect(part.stdout).toBe(`removed u from ${join(line.home, '.claude.json')}\n`);
+    expect(part.stderr).toMatch(/^warning u is in .*settings\.local\.json too, and stays there$/m);
+    const nothing = await line.json(['remove', 'v']);
+    expect(nothing).toMatchObject({ code: 1, value: { error: { server: 'v' } } });
+    expect(JSON.parse(line.read(settings)).mcpServers).toHaveProperty('v');
   });
 
   test('USE-04 B-025 what policy denies is not added, whatever the scope', async () => {
