@@ -10,6 +10,7 @@ fn package(line: &str) -> Option<(Kind, String)> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of commands")]
 fn sec_05_which_package_a_command_runs() {
     use Kind::{Npm, Nuget, Oci, Pypi};
     for (line, expected) in [

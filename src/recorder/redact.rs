@@ -39,6 +39,7 @@ pub(super) fn message(text: &str, ours: bool, known: &Redactor, learned: &mut Le
 }
 
 #[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a place in a message")]
 struct Names {
     /// Whether the message is ours.
     ours: bool,

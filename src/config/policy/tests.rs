@@ -225,12 +225,26 @@ fn b_010_allow_is_the_whole_command() {
     assert!(allowed("s", json!({ "command": "npx", "args": ["-y", "good"] }), policy()));
 }
 
+/// Whether `npx -y evil` is seen in a command.
+fn denied(command: &str, args: &[&str]) -> bool {
+    let policy = json!({ "deniedMcpServers": [{ "serverCommand": ["npx", "-y", "evil"] }] });
+    !allowed("s", json!({ "command": command, "args": args }), policy)
+}
+
+/// A command that wraps more than can be looked through is refused.
+#[test]
+fn pol_04_padding_hides_no_denied_command() {
+    let fillers: Vec<String> = (0..300).map(|number| format!("f{number}")).collect();
+    let padded = format!("{}; npx -y evil", fillers.join("; "));
+    let nested = format!("{}npx -y evil", "eval ".repeat(20));
+    for text in [&*padded, &*nested] {
+        assert!(denied("sh", &["-c", text]), "{text}");
+    }
+    assert!(denied("env", &[&["A=1"; 80][..], &["npx", "-y", "evil"]].concat()));
+}
+
 #[test]
 fn pol_04_a_denied_command_is_seen_through_wrappers() {
-    let denied = |command: &str, args: &[&str]| {
-        let policy = json!({ "deniedMcpServers": [{ "serverCommand": ["npx", "-y", "evil"] }] });
-        !allowed("s", json!({ "command": command, "args": args }), policy)
-    };
     let table: &[(&str, &[&str])] = &[
         ("npx", &["-y", "evil"]),
         ("/usr/local/bin/npx", &["-y", "evil"]),
@@ -277,16 +291,6 @@ fn pol_04_a_denied_command_is_seen_through_wrappers() {
     for (command, args) in table {
         assert!(denied(command, args), "{command} {args:?}");
     }
-    // Padding hides nothing: a command that wraps more than can be looked through is refused.
-    let padded = format!(
-        "{} npx -y evil",
-        "true; ".repeat(50) + &(0..300).map(|n| format!("f{n}; ")).collect::<String>()
-    );
-    let nested = format!("{}npx -y evil", "eval ".repeat(20));
-    for text in [&*padded, &*nested] {
-        assert!(denied("sh", &["-c", text]), "{text}");
-    }
-    assert!(denied("env", &[&["A=1"; 80][..], &["npx", "-y", "evil"]].concat()));
     for (command, args) in [
         ("npx", ["-y", "good"]),
         ("npm", ["-y", "evil"]),
