@@ -1,5 +1,7 @@
 //! The exit of the host.
 
+#![cfg_attr(test, allow(dead_code, reason = "the macros export nothing from a test binary"))]
+
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
 
